@@ -1,0 +1,261 @@
+"""The search space: the only place where users' values and points of the unit cube meet."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from presage.dimensions import Choice, Constant, Dimension, Float, Int, from_json, json_key
+from presage.errors import SpaceError
+
+__all__ = ["Choice", "Constant", "Float", "Int", "Space", "point_key"]
+
+Params = dict[str, Any]
+Constraint = Callable[[Params], bool]
+
+ENUMERABLE = 20_000  # finite spaces up to this size are listed; larger ones are searched like infinite ones
+NOT_A_DIMENSION = "must be a presage.Float, Int, Choice or Constant"
+
+
+class Space(Mapping[str, Dimension]):
+    """Named dimensions, with optional constraints over their joint values.
+
+    On the unit cube each dimension but a Constant has one column; a cell is NaN where its dimension does not exist
+    under the other values (see `when`).
+
+    Args:
+        dimensions: the axes by name. An axis named in another's `when` comes before it.
+        constraints: callables on a params dictionary; a point is legal where all of them are true.
+
+    Example:
+        >>> space = Space({"layers": Int(1, 3), "width2": Int(8, 64, log=True, when={"layers": [2, 3]})})
+        >>> space.decode([0.1, 0.5])
+        {'layers': 1}
+        >>> space.decode([0.9, 1.0])
+        {'layers': 3, 'width2': 64}
+    """
+
+    def __init__(self, dimensions: Mapping[str, Dimension], *, constraints: Iterable[Constraint] = ()):
+        if not isinstance(dimensions, Mapping) or not dimensions:
+            raise SpaceError(f"a Space takes a non-empty dictionary of dimensions, but got {dimensions!r}")
+        self._dimensions: dict[str, Dimension] = {}
+        self._parents: dict[str, dict[str, np.ndarray]] = {}  # name -> parent -> levels under which name exists
+        for name, dimension in dimensions.items():
+            self._add(name, dimension)
+        self.constraints = tuple(constraints)
+        for constraint in self.constraints:
+            if not callable(constraint):
+                raise SpaceError(f"a constraint must be callable with a params dictionary, but got {constraint!r}")
+        self.columns: tuple[str, ...] = tuple(n for n, d in self._dimensions.items() if not isinstance(d, Constant))
+        if not self.columns:
+            raise SpaceError("at least one dimension must be free, but all of them are Constant")
+        self._index = {name: column for column, name in enumerate(self.columns)}
+        self._points: list[np.ndarray] | None = None
+
+    def _add(self, name: str, dimension: Dimension) -> None:
+        if not isinstance(name, str) or not name:
+            raise SpaceError(f"a dimension's name must be a non-empty string, but got {name!r}")
+        if not isinstance(dimension, Dimension):
+            raise SpaceError(f"dimension {name!r} {NOT_A_DIMENSION}, but got {dimension!r}; write presage.Float(low, high)")
+        if dimension.when is not None:
+            dimension, self._parents[name] = self._resolve(name, dimension)
+        if dimension.default is not None:
+            try:
+                dimension = replace(dimension, default=dimension.check(dimension.default))
+            except SpaceError as error:
+                raise SpaceError(f"the default of {name!r}: {error}") from None
+        self._dimensions[name] = dimension
+
+    def _resolve(self, name: str, dimension: Dimension) -> tuple[Dimension, dict[str, np.ndarray]]:
+        """Check a condition and put it in its canonical form."""
+        if not isinstance(dimension.when, Mapping) or not dimension.when:
+            raise SpaceError(f"when of {name!r} must be a dictionary such as {{'layers': [2, 3]}}, but got {dimension.when!r}")
+        when: dict[str, tuple[Any, ...]] = {}
+        levels: dict[str, np.ndarray] = {}
+        for parent, values in dimension.when.items():
+            if parent not in self._dimensions:
+                raise SpaceError(f"when of {name!r} names {parent!r}, which must be a dimension that comes before {name!r}")
+            axis = self._dimensions[parent]
+            if axis.levels is None:
+                raise SpaceError(f"when of {name!r} names {parent!r}, which must be an Int, a Choice or a Float with step")
+            many = list(values) if isinstance(values, list | tuple | range | set | frozenset) else [values]
+            try:
+                when[parent] = tuple(axis.check(value) for value in many)
+            except SpaceError as error:
+                raise SpaceError(f"when of {name!r}, for {parent!r}: {error}") from None
+            if not many:
+                raise SpaceError(f"when of {name!r} gives no value for {parent!r}, so {name!r} would never exist")
+            levels[parent] = axis.bins(np.array([axis.encode(value) for value in when[parent]]))
+        return replace(dimension, when=when), levels
+
+    # The mapping.
+    def __getitem__(self, name: str) -> Dimension:
+        return self._dimensions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dimensions)
+
+    def __len__(self) -> int:
+        return len(self._dimensions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._dimensions))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name!r}: {dimension!r}" for name, dimension in self.items())
+        return f"Space({{{inside}}}{', constraints=...' if self.constraints else ''})"
+
+    # Its shape on the unit cube.
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Per column: continuous, ordinal or categorical."""
+        return tuple(self[name].kind for name in self.columns)
+
+    @property
+    def levels(self) -> tuple[int | None, ...]:
+        """Per column: number of legal values, None for a continuum."""
+        return tuple(self[name].levels for name in self.columns)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some dimension does not always exist."""
+        return bool(self._parents)
+
+    # Between params and the cube.
+    def check(self, params: Mapping[str, Any]) -> Params:
+        """The legal params that `params` stand for: right types, constants and defaults filled in.
+
+        Raises:
+            SpaceError: names the dimension, the rule and the value; constraints count.
+        """
+        full = self.complete(params)
+        if not self.satisfies(full):
+            raise SpaceError(f"params must satisfy the space's constraints, but got {full}")
+        return full
+
+    def complete(self, params: Mapping[str, Any]) -> Params:
+        """As `check`, without the constraints."""
+        if not isinstance(params, Mapping):
+            raise SpaceError(f"params must be a dictionary, but got {params!r}")
+        unknown = [name for name in params if name not in self._dimensions]
+        if unknown:
+            raise SpaceError(f"params may only name {list(self)}, but got {unknown[0]!r}")
+        full: Params = {}
+        for name, dimension in self._dimensions.items():
+            if not self._exists(name, full):
+                if name in params:
+                    raise SpaceError(f"{name!r} exists only when {dict(dimension.when or {})}; leave it out of {dict(params)}")
+                continue
+            if name in params:
+                try:
+                    full[name] = dimension.check(params[name])
+                except SpaceError as error:
+                    raise SpaceError(f"{name!r}: {error}") from None
+            elif isinstance(dimension, Constant):
+                full[name] = dimension.value
+            elif dimension.default is not None:
+                full[name] = dimension.default
+            else:
+                raise SpaceError(f"params must name {name!r}, but got {dict(params)}; give it, or give the dimension a default")
+        return full
+
+    def _exists(self, name: str, params: Params) -> bool:
+        when = self._dimensions[name].when
+        return when is None or all(p in params and params[p] in values for p, values in when.items())
+
+    def satisfies(self, params: Params) -> bool:
+        """Whether every constraint holds."""
+        for constraint in self.constraints:
+            try:
+                if not constraint(dict(params)):
+                    return False
+            except Exception as error:
+                remedy = "a constraint must work for every point of the space, conditional dimensions may be missing"
+                raise SpaceError(f"constraint {constraint!r} raised {error!r} for {params}; {remedy}") from error
+        return True
+
+    def encode(self, params: Mapping[str, Any]) -> np.ndarray:
+        """The point of the unit cube for legal params, [dim]."""
+        full = self.complete(params)
+        point = np.full(self.dim, np.nan)
+        for column, name in enumerate(self.columns):
+            if name in full:
+                point[column] = self[name].encode(full[name])
+        return point
+
+    def decode(self, point: Sequence[float] | np.ndarray) -> Params:
+        """The legal params nearest to a point of the unit cube; cells of dimensions that do not exist are ignored."""
+        params: Params = {}
+        for name, dimension in self._dimensions.items():
+            if self._exists(name, params):
+                column = self._index.get(name)
+                value = 0.5 if column is None else point[column]
+                params[name] = dimension.decode(0.5 if np.isnan(value) else value)
+        return params
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """Legal points next to the given ones, [n, dim]: discrete columns snapped, absent cells NaN. Idempotent."""
+        out = np.array(points, dtype=float, ndmin=2)
+        out[np.isnan(out)] = 0.5
+        exists: dict[str, np.ndarray] = {}
+        for name, dimension in self._dimensions.items():
+            present = np.ones(len(out), dtype=bool)
+            for parent, levels in self._parents.get(name, {}).items():
+                column = self._index.get(parent)
+                level = np.zeros(len(out), int) if column is None else self[parent].bins(np.nan_to_num(out[:, column]))
+                present &= exists[parent] & np.isin(level, levels)
+            exists[name] = present
+            column = self._index.get(name)
+            if column is not None:
+                out[:, column] = np.where(present, dimension.snap(out[:, column]), np.nan)
+        return out
+
+    # Finite spaces.
+    @property
+    def size(self) -> int | None:
+        """Number of legal points if the space is finite and small enough to list, else None."""
+        points = self.points()
+        return None if points is None else len(points)
+
+    def points(self) -> np.ndarray | None:
+        """Every legal point, [size, dim], of a finite space small enough to list; else None."""
+        total = 1
+        for count in self.levels:
+            total *= ENUMERABLE + 1 if count is None else count
+            if total > ENUMERABLE:
+                return None
+        if self._points is None:
+            axes = [self[name].center(np.arange(count)) for name, count in zip(self.columns, self.levels, strict=True)]
+            grid = self.project(np.array(list(itertools.product(*axes))))
+            distinct = np.unique(np.where(np.isnan(grid), -1.0, grid), axis=0)
+            distinct[distinct < 0] = np.nan
+            self._points = [point for point in distinct if self.satisfies(self.decode(point))]
+        return np.array(self._points).reshape(len(self._points), self.dim)
+
+    # As plain data.
+    def to_json(self) -> dict[str, Any]:
+        """Plain data from which `from_json` makes an equal space; constraints are only counted."""
+        return {
+            "dimensions": [[name, dimension.to_json()] for name, dimension in self.items()],
+            "constraints": len(self.constraints),
+        }
+
+    @staticmethod
+    def from_json(payload: Mapping[str, Any], constraints: Iterable[Constraint] = ()) -> "Space":
+        """The space that `to_json` wrote; constraints are callables and must be given again."""
+        return Space({name: from_json(axis) for name, axis in payload["dimensions"]}, constraints=constraints)
+
+
+def point_key(params: Params) -> str:
+    """A text that is the same for the same params only."""
+    return json_key(params, "params")

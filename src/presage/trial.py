@@ -1,0 +1,122 @@
+"""A trial: one point handed out, and what became of it."""
+
+import math
+import traceback as _traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from presage.dimensions import plain
+from presage.errors import TrialError
+
+State = Literal["waiting", "running", "complete", "failed"]
+FailureKind = Literal["error", "invalid", "timeout", "lost"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a trial has no value.
+
+    Attributes:
+        kind: error (it raised), invalid (what it returned is no number), timeout, or lost (its worker died, which
+            says nothing about the point).
+        message: one line.
+        traceback: as Python would print it, empty where there is none.
+    """
+
+    kind: FailureKind
+    message: str
+    traceback: str = ""
+
+    @staticmethod
+    def of(error: BaseException) -> "Failure":
+        """What an exception says."""
+        text = "".join(_traceback.format_exception(error))
+        return Failure("error", f"{type(error).__name__}: {error}", text)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an evaluation came to: a value or a failure, and the intermediate values it reported."""
+
+    value: float | None = None
+    failure: Failure | None = None
+    reports: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A point handed out by a study. Fields are facts; a later look at the study gives a new Trial.
+
+    Attributes:
+        number: 0, 1, 2, ... in the order in which the study made them.
+        params: legal values by name, of the right Python types.
+        state: waiting (enqueued or interrupted), running, complete or failed.
+        values: the objective's value, in the user's units; empty unless complete.
+        stddev: the value's standard error, where it was told.
+        metrics: further numbers told with the value.
+        failure: why there is no value, where the trial failed.
+        source: initial, model, random, enqueued or told.
+        attempt: 1, and more where a worker was lost.
+        reports: intermediate (step, value) pairs.
+        suggested, finished: seconds since the epoch, None where it did not happen.
+        latency: seconds it took to suggest.
+    """
+
+    number: int
+    params: dict[str, Any]
+    state: State = "running"
+    values: tuple[float, ...] = ()
+    stddev: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    failure: Failure | None = None
+    source: str = "model"
+    attempt: int = 1
+    reports: list[tuple[int, float]] = field(default_factory=list)
+    suggested: float | None = None
+    finished: float | None = None
+    latency: float = 0.0
+
+    @property
+    def value(self) -> float | None:
+        """The objective's value, None unless complete."""
+        return self.values[0] if self.values else None
+
+    def report(self, step: int, value: float) -> Literal["go", "pause", "stop"]:
+        """Record an intermediate value; the answer says whether to go on."""
+        self.reports.append((int(step), usable(value, "a reported value")))
+        return "go"
+
+    def to_json(self) -> dict[str, Any]:
+        """The trial as plain data, for export."""
+        failure = None if self.failure is None else vars(self.failure)
+        return {
+            "number": self.number, "state": self.state, "value": self.value, "params": self.params,
+            "stddev": self.stddev, "metrics": dict(self.metrics), "failure": failure, "source": self.source,
+            "attempt": self.attempt, "reports": [list(pair) for pair in self.reports], "suggested": self.suggested,
+            "finished": self.finished, "latency": self.latency,
+        }  # fmt: skip
+
+
+def usable(value: Any, what: str = "a value") -> float:
+    """The finite float that `value` is, or a TrialError that says what it is instead.
+
+    Example:
+        >>> usable(3)
+        3.0
+    """
+    shape = getattr(value, "shape", None)
+    if shape == () and hasattr(value, "item"):  # a scalar of NumPy, JAX or PyTorch
+        value = value.item()
+    value = plain(value)
+    if shape not in (None, ()) or isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+        raise TrialError(f"{what} must be one finite number, but got {type(value).__name__} {_short(value)}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise TrialError(f"{what} must be one finite number, but got {number}")
+    return number
+
+
+def _short(value: Any) -> str:
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= 60 else text[:57] + "..."
