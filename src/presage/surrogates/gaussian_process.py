@@ -88,8 +88,11 @@ class Table(NamedTuple):
 
     @staticmethod
     def of(data: Observations) -> "Table":
-        mask = data.mask
-        return Table(features(data.x[mask], data.columns), data.y[mask], data.noise[mask], data.columns)
+        return Table.at(data.x[data.mask], data.y[data.mask], data.noise[data.mask], data.columns)
+
+    @staticmethod
+    def at(x: np.ndarray, y: np.ndarray, noise: np.ndarray, columns: tuple[Column, ...]) -> "Table":
+        return Table(features(x, columns), y, noise, columns)
 
 
 class Theta(NamedTuple):

@@ -1,0 +1,65 @@
+"""The protocol of a proposer: observations in, points to try out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from presage.errors import SpaceError
+from presage.observations import Column, Observations
+from presage.surrogates.base import State
+
+ATTEMPTS = 200  # batches of random points drawn before a space counts as unsatisfiable
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where points may be proposed.
+
+    Attributes:
+        columns: what each column is.
+        project: snaps points [n, d] to legal ones.
+        legal: which of some projected points satisfy the constraints, [n].
+        fresh: whether one projected point may be proposed: neither tried nor pending.
+        remaining: all points that may still be proposed, [n, d], for finite spaces small enough to list.
+    """
+
+    columns: tuple[Column, ...]
+    project: Callable[[np.ndarray], np.ndarray]
+    legal: Callable[[np.ndarray], np.ndarray]
+    fresh: Callable[[np.ndarray], bool]
+    remaining: np.ndarray | None = None
+
+    def random(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Legal points, uniform, [count, d]; fewer than `count` where legal ones are rare."""
+        found: list[np.ndarray] = []
+        have = 0
+        for _ in range(ATTEMPTS):
+            points = self.project(rng.random((max(count, 64), len(self.columns))))
+            points = points[self.legal(points)]
+            found.append(points[: count - have])
+            have += len(found[-1])
+            if have >= count:
+                break
+        if not have:
+            tried = ATTEMPTS * max(count, 64)
+            raise SpaceError(f"some point must satisfy the constraints, but none of {tried} random ones does; loosen them")
+        return np.concatenate(found)
+
+
+class Proposal(NamedTuple):
+    """Points [count, d] (fewer where no more are left), the state to keep, and what there is to tell."""
+
+    points: np.ndarray
+    state: State
+    info: dict[str, Any]
+
+
+class Proposer(ABC):
+    """How the next points are chosen. Configuration only; its memory is the state that it returns."""
+
+    @abstractmethod
+    def propose(self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator) -> Proposal:
+        """Choose points that are legal, fresh and different from each other."""

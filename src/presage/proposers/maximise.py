@@ -1,0 +1,145 @@
+"""Where an acquisition is largest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from presage import lbfgs
+from presage.proposers.base import Domain
+from presage.sobol import sobol
+
+Values = Callable[[np.ndarray], np.ndarray]
+Gradients = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+JUMPS = np.array([-13, -5, -2, -1, 1, 2, 5, 13])  # steps tried on ordinal columns, in levels
+MOST_LEVELS = 12  # categories tried per column and round
+
+
+@dataclass(frozen=True)
+class Maximiser:
+    """Many candidates, then the best of them improved: L-BFGS on continuous columns, neighbours on discrete ones.
+
+    Args:
+        spread: Sobol candidates over the whole cube.
+        local: candidates around the best observed points.
+        starts: candidates that are improved.
+        evaluations: quasi-Newton evaluations per start and round.
+        rounds: alternations between continuous and discrete columns.
+    """
+
+    spread: int = 1024
+    local: int = 512
+    starts: int = 8
+    evaluations: int = 50
+    rounds: int = 4
+
+    def __call__(
+        self, values: Values, gradients: Gradients | None, domain: Domain, anchors: np.ndarray, *, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Legal points in falling order of value, [m, d] and [m]. Finite spaces small enough to list are exhausted.
+
+        Args:
+            values: the acquisition at points [n, d].
+            gradients: the same with derivatives, None where there are none.
+            domain: where to look.
+            anchors: the best points observed, best first, [a, d].
+            rng: draws the candidates.
+        """
+        if domain.remaining is not None:
+            return _ranked(domain.remaining, values(domain.remaining))
+        candidates = self._candidates(domain, anchors, rng)
+        worth = values(candidates)
+        points, worth = _ranked(candidates, worth)
+        best, best_worth = self._improve(values, gradients, domain, points[: self.starts], worth[: self.starts], rng)
+        return _ranked(np.concatenate([best, points]), np.concatenate([best_worth, worth]))
+
+    def _candidates(self, domain: Domain, anchors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        d = len(domain.columns)
+        points = [sobol(self.spread, d, rng)]
+        if len(anchors):
+            base = anchors[rng.integers(len(anchors), size=self.local)]
+            base = np.where(np.isnan(base), rng.random(base.shape), base)
+            width = 10.0 ** rng.uniform(-4.0, -0.5, (self.local, 1))
+            moved = rng.random(base.shape) < np.maximum(0.5, 1.0 / d)
+            near = base + width * rng.standard_normal(base.shape)
+            # Most discrete cells of a neighbour stay; those that move may go anywhere.
+            discrete = np.array([column.levels is not None for column in domain.columns])
+            jump = rng.random(base.shape) < 1.0 / d
+            near = np.where(discrete, np.where(jump, rng.random(base.shape), base), np.where(moved, near, base))
+            points.append(np.clip(near, 0.0, 1.0))
+        projected = domain.project(np.concatenate(points))
+        legal = projected[domain.legal(projected)]
+        return legal if len(legal) >= self.starts else np.concatenate([legal, domain.random(self.spread, rng)])
+
+    def _improve(
+        self, values: Values, gradients: Gradients | None, domain: Domain, points: np.ndarray, worth: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        continuous = np.array([column.levels is None for column in domain.columns])
+        for _ in range(self.rounds):
+            if gradients is not None and continuous.any():
+                points, worth = self._climb(gradients, domain, points, worth, continuous)
+            if continuous.all():
+                break
+            points, worth, changed = _step(values, domain, points, worth, rng)
+            if not changed:
+                break
+        return points, worth
+
+    def _climb(
+        self, gradients: Gradients, domain: Domain, points: np.ndarray, worth: np.ndarray, continuous: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Move the continuous columns to a local maximum; a climb that leaves the constraints is taken back."""
+        free = continuous & ~np.isnan(points)
+
+        def negative(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            value, gradient = gradients(np.where(free, x, points))
+            return -value, np.where(free, -gradient, 0.0)
+
+        start = np.where(free, points, 0.0)
+        found = lbfgs.minimize(
+            negative, start, 0.0, np.where(free, 1.0, 0.0), evaluations=self.evaluations, gradient_tol=1e-4, value_tol=1e-7
+        )
+        moved = np.where(free, found.x, points)
+        better = (-found.value > worth) & domain.legal(moved)
+        return np.where(better[:, None], moved, points), np.where(better, -found.value, worth)
+
+
+def _step(
+    values: Values, domain: Domain, points: np.ndarray, worth: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Replace each point by the best of its neighbours that differ in one discrete column."""
+    neighbours, owner = [], []
+    for i, point in enumerate(points):
+        filled = np.where(np.isnan(point), rng.random(len(point)), point)
+        for j, column in enumerate(domain.columns):
+            if column.levels is None or np.isnan(point[j]):
+                continue
+            if column.kind == "categorical":
+                cells = (rng.permutation(column.levels)[:MOST_LEVELS] + 0.5) / column.levels
+            else:
+                cells = np.clip(point[j] + JUMPS / column.levels, 0.0, 1.0)
+            for cell in cells:
+                other = filled.copy()
+                other[j] = cell
+                neighbours.append(other)
+                owner.append(i)
+    around = domain.project(np.array(neighbours))
+    legal = domain.legal(around)
+    around, owners = around[legal], np.array(owner)[legal]
+    if not len(around):
+        return points, worth, False
+    found = values(around)
+    points, worth, changed = points.copy(), worth.copy(), False
+    for k in np.argsort(-found):
+        i = owners[k]
+        if found[k] > worth[i] + 1e-9:
+            points[i], worth[i], changed = around[k], found[k], True
+    return points, worth, changed
+
+
+def _ranked(points: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    worth = np.where(np.isnan(worth), -np.inf, worth)
+    order = np.argsort(-worth, kind="stable")
+    return points[order], worth[order]

@@ -1,0 +1,87 @@
+"""Fit a surrogate, maximise an acquisition."""
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from presage.acquisitions import Acquisition, Context, Feasible, LogExpectedImprovement
+from presage.observations import Observations
+from presage.proposers.base import Domain, Proposal, Proposer
+from presage.proposers.maximise import Maximiser
+from presage.proposers.random import RandomSearch, first_fresh
+from presage.surrogates import GaussianProcess, Posterior, State, Surrogate
+from presage.threads import few_threads
+
+ANCHORS = 5  # best observed points around which candidates are drawn
+FITTED = "rows"  # in the state: how many values the last fit saw
+
+
+@dataclass(frozen=True)
+class ModelBased(Proposer):
+    """Bayesian optimisation: where the acquisition over the surrogate's posterior is largest.
+
+    Pending points count as observed at their posterior mean, so that the next proposal goes elsewhere.
+
+    Args:
+        surrogate: the model.
+        acquisition: what a point is worth under it.
+        maximiser: finds the point that is worth most.
+    """
+
+    surrogate: Surrogate = field(default_factory=GaussianProcess)
+    acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
+    maximiser: Maximiser = field(default_factory=Maximiser)
+
+    def propose(self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator) -> Proposal:
+        with few_threads():
+            try:
+                return self._propose(state, data, domain, count, rng)
+            except (FloatingPointError, np.linalg.LinAlgError) as error:
+                warnings.warn(f"{type(self.surrogate).__name__} could not be fitted ({error}); suggesting at random", stacklevel=2)
+                return RandomSearch().propose(state, data, domain, count, rng=rng)
+
+    def _propose(self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator) -> Proposal:
+        posterior, state, info = self.fit(state, data, rng=rng)
+        acquisition = Feasible.learned(self.acquisition, data) if data.failed.any() else self.acquisition
+        order = np.argsort(np.where(data.mask, data.y, np.inf), kind="stable")
+        anchors = data.x[order[: min(ANCHORS, data.count)]]
+        chosen = np.empty((0, len(domain.columns)))
+        for _ in range(count):
+            believed = self._believe(posterior, state, data, rng)
+            context = Context(best=believed.incumbent())
+
+            def values(x: np.ndarray, believed: Posterior = believed, context: Context = context) -> np.ndarray:
+                return acquisition.values(believed, x, context)
+
+            def gradients(
+                x: np.ndarray, believed: Posterior = believed, context: Context = context
+            ) -> tuple[np.ndarray, np.ndarray]:
+                return acquisition.values_and_gradients(believed, x, context)
+
+            points, worth = self.maximiser(values, gradients if believed.differentiable else None, domain, anchors, rng=rng)
+            new = first_fresh(points, domain, len(chosen) + 1)
+            new = new[[not (chosen == point).all(axis=1).any() for point in new]] if len(chosen) else new
+            if not len(new):
+                break
+            chosen = np.vstack([chosen, new[:1]])
+            data = data.with_pending(new[0])
+            info["acquisition"] = float(worth[0])
+        return Proposal(chosen, state, info)
+
+    def fit(self, state: State, data: Observations, *, rng: np.random.Generator) -> tuple[Posterior, State, dict]:
+        """The posterior given the values; hyperparameters are refitted where enough values are new."""
+        fitted = int(state[FITTED]) if FITTED in state else 0
+        new = data.count - fitted
+        keep = 0 <= new < max(1, data.count // 50)
+        posterior, diagnostics = self.surrogate.fit(data, rng=rng, previous=state or None, keep=keep)
+        if not keep:
+            state = {**posterior.state(), FITTED: np.array(data.count)}
+        return posterior, state, {"source": "model", **diagnostics}
+
+    def _believe(self, posterior: Posterior, state: State, data: Observations, rng: np.random.Generator) -> Posterior:
+        pending = np.flatnonzero(data.pending)
+        if not len(pending):
+            return posterior
+        mean, _ = posterior.marginal(data.x[pending]).moments()
+        return self.surrogate.fit(data.with_values(pending, mean), rng=rng, previous=state, keep=True)[0]
