@@ -1,0 +1,51 @@
+"""Bayesian optimisation with neural surrogates.
+
+Example:
+    >>> import presage
+    >>> space = presage.Space({"x": presage.Float(-5, 10), "y": presage.Float(0, 15)})
+    >>> result = presage.minimize(lambda p: (p["x"] - 1) ** 2 + (p["y"] - 2) ** 2, space, trials=20, seed=0, progress=False)
+    >>> result.best.value < 0.1
+    True
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from presage import acquisitions, executors, functions, proposers, storage, surrogates, testing
+    from presage.errors import PresageError, SpaceExhausted, TooManyFailures
+    from presage.loop import Result, maximize, minimize
+    from presage.space import Choice, Constant, Float, Int, Space
+    from presage.study import Study, load_study
+    from presage.trial import Trial
+
+# Names and where they live: imported when first used, so that `import presage` and the command line answer at once.
+_HOME = {
+    "Choice": "space", "Constant": "space", "Float": "space", "Int": "space", "Space": "space",
+    "Study": "study", "load_study": "study", "Trial": "trial", "Result": "loop", "minimize": "loop", "maximize": "loop",
+    "PresageError": "errors", "SpaceExhausted": "errors", "TooManyFailures": "errors",
+}  # fmt: skip
+_MODULES = ("acquisitions", "executors", "functions", "proposers", "storage", "surrogates", "testing")
+
+__all__ = [
+    "Choice", "Constant", "Float", "Int", "PresageError", "Result", "Space", "SpaceExhausted", "Study",
+    "TooManyFailures", "Trial", "acquisitions", "executors", "functions", "load_study", "maximize", "minimize",
+    "proposers", "storage", "surrogates", "testing",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"presage.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"presage.{name}")
+    else:
+        raise AttributeError(f"module 'presage' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,187 @@
+"""A study's past: what its events add up to. Live studies and resumed ones are made by the same replay."""
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from presage.errors import StorageError
+from presage.observations import Observations, columns_of, observe
+from presage.space import Constraint, Space, point_key
+from presage.storage import Event
+from presage.trial import Failure, Trial
+
+
+class History:
+    """Trials, space and settings of a study after some of its events.
+
+    Attributes:
+        seq: sequence number of the last event taken in.
+        header: the payload of the first event.
+        space: the search space as it is now.
+        trials: by number.
+        points: each trial's point on the unit cube.
+        tried: how often each point was handed out or told.
+        owners: which process runs a running trial.
+    """
+
+    def __init__(self, constraints: Iterable[Constraint] = ()):
+        self.seq = 0
+        self.header: dict[str, Any] = {}
+        self.space: Space
+        self.trials: list[Trial] = []
+        self.points: list[np.ndarray] = []
+        self.tried: Counter[str] = Counter()
+        self.owners: dict[int, str] = {}
+        self.finished = 0
+        self._constraints = tuple(constraints)
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        payload = event.payload
+        take = getattr(self, f"_on_{payload.get('type')}", None)
+        if event.seq != self.seq + 1 or take is None:
+            raise StorageError(f"event {self.seq + 1} must come next and be known, but got {event.seq}: {payload}; upgrade presage?")
+        take(payload)
+        self.seq = event.seq
+
+    def _on_created(self, payload: dict[str, Any]) -> None:
+        self.header = payload
+        self.space = Space.from_json(payload["space"], self._constraints)
+
+    def _on_space(self, payload: dict[str, Any]) -> None:
+        self.space = Space.from_json(payload["space"], self._constraints)
+        self.points = [self.space.encode(trial.params) for trial in self.trials]
+        self.tried = Counter(point_key(self.space.complete(trial.params)) for trial in self.trials)
+
+    def set_constraints(self, constraints: Iterable[Constraint]) -> None:
+        """Constraints are callables and live in the program, not in the storage."""
+        self._constraints = tuple(constraints)
+        self.space = Space.from_json(self.space.to_json(), self._constraints)
+
+    def _add(self, number: int, params: dict[str, Any], **fields: Any) -> None:
+        if number != len(self.trials):
+            raise StorageError(f"trial {len(self.trials)} must come next, but got {number}")
+        params = self.space.complete(params)
+        self.trials.append(Trial(number, params, **fields))
+        self.points.append(self.space.encode(params))
+        self.tried[point_key(params)] += 1
+
+    def _change(self, number: int, **fields: Any) -> None:
+        self.trials[number] = replace(self.trials[number], **fields)
+
+    def _on_suggested(self, payload: dict[str, Any]) -> None:
+        number = payload["number"]
+        self._add(
+            number, payload["params"], source=payload["source"], suggested=payload["at"], latency=payload.get("latency", 0.0)
+        )
+        self.owners[number] = payload["owner"]
+
+    def _on_enqueued(self, payload: dict[str, Any]) -> None:
+        self._add(payload["number"], payload["params"], state="waiting", source="enqueued")
+
+    def _on_started(self, payload: dict[str, Any]) -> None:
+        """A waiting trial, or one whose worker was lost, is handed out (again)."""
+        number = payload["number"]
+        trial = self.trials[number]
+        self._change(number, state="running", attempt=payload["attempt"], suggested=trial.suggested or payload["at"])
+        self.owners[number] = payload["owner"]
+
+    def _on_interrupted(self, payload: dict[str, Any]) -> None:
+        self._change(payload["number"], state="waiting")
+        self.owners.pop(payload["number"], None)
+
+    def _on_told(self, payload: dict[str, Any]) -> None:
+        self._finish(
+            payload, state="complete", values=tuple(payload["values"]), stddev=payload.get("stddev"),
+            metrics=payload.get("metrics", {}),
+        )  # fmt: skip
+
+    def _on_failed(self, payload: dict[str, Any]) -> None:
+        failure = Failure(payload["kind"], payload["message"], payload.get("traceback", ""))
+        self._finish(payload, state="failed", failure=failure)
+
+    def _finish(self, payload: dict[str, Any], **fields: Any) -> None:
+        number = payload["number"]
+        reports = [(step, value) for step, value in payload.get("reports", ())]
+        self._change(number, reports=reports, finished=payload["at"], **fields)
+        self.owners.pop(number, None)
+        self.finished += 1
+
+    def _on_added(self, payload: dict[str, Any]) -> None:
+        """Trials told without having been asked."""
+        for offset, row in enumerate(payload["trials"]):
+            self._add(
+                payload["number"] + offset, row["params"], state="complete", values=tuple(row["values"]),
+                stddev=row.get("stddev"), source="told", finished=payload["at"],
+            )  # fmt: skip
+            self.finished += 1
+
+    # What follows from it.
+    def unfinished(self) -> Trial | None:
+        """The first trial that nobody works on: waiting, or running in a process of this machine that is gone."""
+        return next((t for t in self.trials if t.state == "waiting" or (t.state == "running" and self.orphaned(t))), None)
+
+    def orphaned(self, trial: Trial) -> bool:
+        """Whether the process that ran it is known to be gone."""
+        return _gone(self.owners.get(trial.number, ""))
+
+    def running(self) -> int:
+        """How many trials somebody works on."""
+        return sum(trial.state == "running" and not self.orphaned(trial) for trial in self.trials)
+
+    def observations(self, sign: float) -> Observations:
+        """What surrogates see; lost trials and waiting ones say nothing. Rows are in the order of trial numbers."""
+        rows = [
+            t for t in self.trials
+            if t.state in ("complete", "running") or (t.failure is not None and t.failure.kind != "lost")
+        ]  # fmt: skip
+        columns = columns_of(self.space)
+        return observe(
+            np.array([self.points[t.number] for t in rows]).reshape(len(rows), len(columns)),
+            np.array([sign * t.values[0] if t.values else np.nan for t in rows], dtype=float), columns,
+            stddev=np.array([np.nan if t.stddev is None else t.stddev for t in rows], dtype=float),
+            failed=np.array([t.state == "failed" for t in rows], dtype=bool),
+            pending=np.array([t.state == "running" for t in rows], dtype=bool),
+        )  # fmt: skip
+
+
+def myself() -> str:
+    """This process, told apart from a later one with the same number."""
+    return f"{_host()}:{os.getpid()}:{_birth(os.getpid())}"
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _birth(pid: int) -> str:
+    """When a process started, in the kernel's ticks; empty where it is gone or the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]  # a zombie is as gone as it will ever be
+
+
+def _gone(owner: str) -> bool:
+    host, _, rest = owner.rpartition(":")[0].rpartition(":")[0], None, owner
+    pid, birth = rest.split(":")[-2:] if rest.count(":") >= 2 else ("", "")
+    if host != _host() or not pid.isdigit():
+        return False  # another machine: only its heartbeat could tell
+    if os.path.isdir("/proc/self"):
+        return _birth(int(pid)) != birth
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,259 @@
+"""Running an objective under a study, and the one-call forms."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from presage.errors import SpaceExhausted, StudyError, TooManyFailures
+from presage.executors import Runner, open_runner
+from presage.space import Space
+from presage.storage import Storage
+from presage.study import Study
+from presage.trial import Failure, Outcome, Trial
+
+if TYPE_CHECKING:
+    from presage.acquisitions import Acquisition
+    from presage.surrogates import Surrogate
+
+Callback = Callable[[Study, Trial], Any]
+POLL = 0.1  # seconds between looks at a study whose last trials other processes are running
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search came to.
+
+    Attributes:
+        study: the study, for everything else.
+        stopped: why it ended: trials, seconds, target, patience, exhausted, interrupted or callback.
+    """
+
+    study: Study
+    stopped: str
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial with the best value."""
+        return self.study.best
+
+    @property
+    def trials(self) -> list[Trial]:
+        return self.study.trials
+
+    def __repr__(self) -> str:
+        return f"Result({self.study!r}, stopped by {self.stopped})"
+
+
+@dataclass
+class Rules:
+    """When to stop."""
+
+    trials: int | None
+    deadline: float | None
+    target: float | None
+    patience: int | None
+    sign: float
+
+    def reason(self, study: Study) -> str | None:
+        """The rule that says stop, if one does."""
+        history = study._history
+        if study.stop_requested:
+            return "callback"
+        if self.trials is not None and history.finished >= self.trials:
+            return "trials"
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return "seconds"
+        if self.target is None and self.patience is None:
+            return None
+        values = [self.sign * t.values[0] for t in sorted(history.trials, key=lambda t: t.finished or 0.0) if t.values]
+        if not values:
+            return None
+        if self.target is not None and min(values) <= self.sign * self.target:
+            return "target"
+        if self.patience is not None and len(values) - 1 - values.index(min(values)) >= self.patience:
+            return "patience"
+        return None
+
+
+def run(
+    study: Study, objective: Callable[..., Any], *, trials: int | None, workers: int = 1,
+    executor: str | Executor | None = None, timeout: float | None = None, seconds: float | None = None,
+    target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Result:  # fmt: skip
+    """Evaluate an objective until a rule says stop.
+
+    Args:
+        study: where trials come from and go to.
+        objective: `f(params)` or `f(params, trial)`.
+        trials: stop when the study has so many finished trials, earlier ones and failed ones included; so a script
+            that was killed goes on where it was when it is run again.
+        workers: trials at once.
+        executor: serial, threads, processes, or any `concurrent.futures.Executor`.
+        timeout: seconds after which an evaluation is killed and fails; needs processes.
+        seconds: start nothing new after so long.
+        target: stop at a value at least this good.
+        patience: stop after so many complete trials without a better value.
+        max_failures: after so many failures in a row, raise TooManyFailures with the last traceback.
+        progress: show a progress bar.
+        callbacks: called with study and trial after each trial; `study.stop()` ends the run.
+
+    Ctrl-C ends the run: what runs is given back to the study, to be run first next time, and the best so far is shown.
+    """
+    if trials is None and seconds is None and target is None and patience is None:
+        raise StudyError("at least one of trials, seconds, target and patience must be given, or the search never ends")
+    for what, limit in (("trials", trials), ("seconds", seconds), ("patience", patience), ("max_failures", max_failures)):
+        if limit is not None and limit <= 0:
+            raise StudyError(f"{what} > 0 must hold, but got {limit}")
+    if not callable(objective):
+        raise StudyError(f"an objective must be callable with a params dictionary, but got {objective!r}")
+    deadline = None if seconds is None else time.monotonic() + seconds
+    rules = Rules(trials, deadline, target, patience, 1.0 if study.direction == "minimize" else -1.0)
+    study.stop_requested = False
+    from presage.progress import show
+
+    with open_runner(executor, workers, timeout) as runner, show(study, trials, progress) as view:
+        loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update])
+        try:
+            stopped = loop.go()
+        except KeyboardInterrupt:
+            runner.close(cancel=True)
+            loop.give_back()
+            stopped = "interrupted"
+    if stopped == "interrupted":
+        best = [t for t in study.trials if t.values]
+        print("Interrupted. " + (f"Best so far: {study.best.value:g} at {study.best.params}" if best else "No value yet."))
+    return Result(study, stopped)
+
+
+class _Loop:
+    """One run: suggests as soon as a worker is free, tells as soon as an outcome is in."""
+
+    def __init__(
+        self, study: Study, objective: Callable[..., Any], rules: Rules, runner: Runner, max_failures: int,
+        callbacks: Sequence[Callback],
+    ):  # fmt: skip
+        self.study, self.objective, self.rules, self.runner = study, objective, rules, runner
+        self.max_failures, self.callbacks = max_failures, callbacks
+        self.running: dict[Future[Outcome], Trial] = {}
+        self.held: Trial | None = None  # asked, not yet submitted
+        self.in_a_row = 0
+        self.exhausted = False
+
+    def go(self) -> str:
+        while True:
+            self.study._sync()
+            stop = self.rules.reason(self.study)
+            while stop is None and not self.exhausted and len(self.running) < self.runner.workers and self._needed():
+                if not self._start() or any(future.done() for future in self.running):
+                    break
+            if self.running:
+                done, _ = wait(self.running, timeout=POLL if stop is None else None, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._end(future)
+            elif stop is not None or self.exhausted:
+                return stop or "exhausted"
+            elif not self._needed():
+                time.sleep(POLL)  # other processes are busy with the last ones
+
+    def _needed(self) -> bool:
+        """Whether the study still lacks trials, those that somebody runs counted as done."""
+        history = self.study._history
+        return self.rules.trials is None or history.finished + history.running() < self.rules.trials
+
+    def _start(self) -> bool:
+        try:
+            self.held = self.study.ask()
+        except SpaceExhausted:
+            self.exhausted = True
+            return False
+        future = self.runner.submit(self.objective, self.held)
+        self.running[future] = self.held
+        self.held = None
+        return True
+
+    def _end(self, future: Future[Outcome]) -> None:
+        trial = self.running[future]
+        outcome = Outcome(failure=Failure("lost", "cancelled")) if future.cancelled() else future.result()
+        self.study.tell_outcome(trial, outcome)
+        del self.running[future]
+        told = self.study._history.trials[trial.number]
+        if told.state == "waiting":
+            return
+        self.in_a_row = self.in_a_row + 1 if told.failure else 0
+        for callback in self.callbacks:
+            callback(self.study, told)
+        if told.failure and self.in_a_row >= self.max_failures:
+            last = told.failure.traceback or told.failure.message
+            raise TooManyFailures(f"the objective failed {self.in_a_row} times in a row; the last time:\n{last}")
+
+    def give_back(self) -> None:
+        for trial in [*self.running.values(), *([self.held] if self.held else [])]:
+            if self.study._history.trials[trial.number].state == "running":
+                self.study.interrupt(trial)
+
+
+def minimize(
+    objective: Callable[..., Any], space: Space | Mapping[str, Any], trials: int = 50, *, seed: int | None = None,
+    initial: int | None = None, surrogate: "str | Surrogate" = "auto", acquisition: "str | Acquisition" = "auto",
+    start: Iterable[Mapping[str, Any]] = (), workers: int = 1, executor: str | Executor | None = None,
+    storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, progress: bool = True,
+    callbacks: Sequence[Callback] = (), **stopping: Any,
+) -> Result:  # fmt: skip
+    """Find the params at which an objective is least.
+
+    Args:
+        objective: `f(params)` or `f(params, trial)`, giving a number.
+        space: a Space, or a dictionary of dimensions.
+        trials: how many evaluations in all.
+        seed: makes the search repeatable.
+        initial: evaluations before the surrogate is asked.
+        surrogate: see Study.
+        acquisition: see Study.
+        start: params to try first.
+        workers: evaluations at once.
+        executor: see `presage.loop.run`.
+        storage: a file name or URL keeps the study, so that running the same line again goes on with it.
+        name: of the study in the storage.
+        progress: show a progress bar where there is a terminal.
+        callbacks: called with study and trial after each trial.
+        **stopping: timeout, seconds, target, patience, max_failures; see `presage.loop.run`.
+
+    Example:
+        >>> from presage import functions
+        >>> result = minimize(functions.branin, functions.branin.space, trials=25, seed=1, progress=False)
+        >>> result.best.value < functions.branin.minimum + 0.1
+        True
+    """
+    return _search("minimize", objective, space, trials, seed, initial, surrogate, acquisition, start, workers, executor,
+                   storage, name, progress, callbacks, stopping)  # fmt: skip
+
+
+def maximize(
+    objective: Callable[..., Any], space: Space | Mapping[str, Any], trials: int = 50, *, seed: int | None = None,
+    initial: int | None = None, surrogate: "str | Surrogate" = "auto", acquisition: "str | Acquisition" = "auto",
+    start: Iterable[Mapping[str, Any]] = (), workers: int = 1, executor: str | Executor | None = None,
+    storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, progress: bool = True,
+    callbacks: Sequence[Callback] = (), **stopping: Any,
+) -> Result:  # fmt: skip
+    """Find the params at which an objective is largest; arguments as for `minimize`."""
+    return _search("maximize", objective, space, trials, seed, initial, surrogate, acquisition, start, workers, executor,
+                   storage, name, progress, callbacks, stopping)  # fmt: skip
+
+
+def _search(
+    direction: Any, objective: Any, space: Any, trials: int, seed: int | None, initial: int | None, surrogate: Any,
+    acquisition: Any, start: Iterable[Mapping[str, Any]], workers: int, executor: Any, storage: Any, name: str | None,
+    progress: bool, callbacks: Sequence[Callback], stopping: dict[str, Any],
+) -> Result:  # fmt: skip
+    study = Study(space, direction=direction, surrogate=surrogate, acquisition=acquisition, initial=initial, seed=seed,
+                  storage=storage, name=name)  # fmt: skip
+    if not study.trials:
+        for params in start:
+            study.enqueue(params)
+    return study.optimize(
+        objective, trials, workers=workers, executor=executor, progress=progress, callbacks=callbacks, **stopping
+    )
