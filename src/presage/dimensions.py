@@ -15,7 +15,7 @@ import numpy as np
 
 from presage.errors import SpaceError
 
-LARGEST_INT = 2**53  # beyond it neighbouring integers share one float64
+LARGEST_INT = 2**44  # up to it the logarithms of neighbouring integers differ enough for an exact way back from [0, 1]
 
 
 def plain(value: Any) -> Any:
@@ -35,7 +35,7 @@ def _whole(value: Any, what: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_INT:
-        raise SpaceError(f"{what} must be a whole number of at most 2**53 in size, but got {value!r}")
+        raise SpaceError(f"{what} must be a whole number of at most 2**44 in size, but got {value!r}")
     return value
 
 
@@ -45,6 +45,9 @@ def _check_bounds(low: float, high: float, log: bool, smallest: float) -> None:
     if log and low < smallest:
         rule = "low > 0" if smallest < 1 else "low >= 1"
         raise SpaceError(f"{rule} must hold with log=True, but got low={low}; raise low or leave log out")
+    rule, extent = ("high / low", high / low) if log else ("high - low", high - low)
+    if not math.isfinite(extent):
+        raise SpaceError(f"{rule} must be finite, but got low={low}, high={high}; bring the bounds closer")
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,8 @@ class Dimension:
         for item in fields(self):
             value = getattr(self, item.name)
             if item.init and value is not item.default:
-                out[item.name] = value
-        return json.loads(json.dumps(out))  # tuples become lists, as they will in a storage
+                out[item.name] = marked(value) if item.name in ("options", "value") else value
+        return json.loads(json.dumps(out))  # as it will come back from a storage
 
 
 class _Graded(Dimension):
@@ -146,11 +149,13 @@ class Float(_Graded):
         _check_bounds(self.low, self.high, self.log, smallest=5e-324)
         if self.step is not None:
             step = _number(self.step, "step")
-            if not 0 < step <= self.high - self.low:
+            object.__setattr__(self, "step", step)
+            if not (step > 0 and (self.levels or 0) > 1):
                 raise SpaceError(f"0 < step <= high - low must hold, but got step={step}, high - low={self.high - self.low}")
+            if step * LARGEST_INT < (largest := max(abs(self.low), abs(self.high))):
+                raise SpaceError(f"step >= {largest / LARGEST_INT} must hold for such bounds, but got step={step}; leave it out")
             if self.log:
                 raise SpaceError("step and log=True do not go together; use a Choice of the values, or leave one out")
-            object.__setattr__(self, "step", step)
 
     @property
     def kind(self) -> str:
@@ -174,7 +179,8 @@ class Float(_Graded):
         if self.step is None:
             return number
         nearest = self._on_grid(round((number - self.low) / self.step))
-        if abs(number - nearest) > 1e-9 * self.step:
+        rounding = 4 * math.ulp(max(abs(self.low), abs(self.high)))  # of whoever computed low + k step
+        if abs(number - nearest) > 1e-9 * self.step + rounding:
             raise SpaceError(f"value must be low + a multiple of step={self.step}, but got {number}; nearest is {nearest}")
         return nearest
 
@@ -357,6 +363,21 @@ def json_key(value: Any, what: str) -> str:
         raise SpaceError(f"{what} must be something JSON can hold, but got {value!r}; {remedy}") from None
 
 
+# JSON would make lists of tuples, and the objective is to get back what the user wrote.
+def marked(value: Any) -> Any:
+    """The value with its tuples marked for JSON."""
+    if isinstance(value, tuple):
+        return {"tuple": [marked(item) for item in value]}
+    return [marked(item) for item in value] if isinstance(value, list) else value
+
+
+def unmarked(value: Any) -> Any:
+    """The value that `marked` was given."""
+    if isinstance(value, dict) and list(value) == ["tuple"]:
+        return tuple(unmarked(item) for item in value["tuple"])
+    return [unmarked(item) for item in value] if isinstance(value, list) else value
+
+
 KINDS: dict[str, type[Dimension]] = {kind.__name__: kind for kind in (Float, Int, Choice, Constant)}
 
 
@@ -366,4 +387,6 @@ def from_json(payload: Mapping[str, Any]) -> Dimension:
     kind = arguments.pop("type", None)
     if kind not in KINDS:
         raise SpaceError(f"a dimension's type must be one of {sorted(KINDS)}, but got {kind!r}")
+    for name in arguments.keys() & {"options", "value"}:
+        arguments[name] = unmarked(arguments[name])
     return KINDS[kind](**arguments)

@@ -28,6 +28,7 @@ class History:
         points: each trial's point on the unit cube.
         tried: how often each point was handed out or told.
         owners: which process runs a running trial.
+        handed: how often each trial was handed out; a claim on it can be won by one process only.
     """
 
     def __init__(self, constraints: Iterable[Constraint] = ()):
@@ -38,6 +39,7 @@ class History:
         self.points: list[np.ndarray] = []
         self.tried: Counter[str] = Counter()
         self.owners: dict[int, str] = {}
+        self.handed: Counter[int] = Counter()
         self.finished = 0
         self._constraints = tuple(constraints)
 
@@ -81,6 +83,7 @@ class History:
             number, payload["params"], source=payload["source"], suggested=payload["at"], latency=payload.get("latency", 0.0)
         )
         self.owners[number] = payload["owner"]
+        self.handed[number] += 1
 
     def _on_enqueued(self, payload: dict[str, Any]) -> None:
         self._add(payload["number"], payload["params"], state="waiting", source="enqueued")
@@ -89,12 +92,18 @@ class History:
         """A waiting trial, or one whose worker was lost, is handed out (again)."""
         number = payload["number"]
         trial = self.trials[number]
+        self.handed[number] += 1
+        if trial.finished is not None:  # told meanwhile by somebody who had only its number
+            return
         self._change(number, state="running", attempt=payload["attempt"], suggested=trial.suggested or payload["at"])
         self.owners[number] = payload["owner"]
 
     def _on_interrupted(self, payload: dict[str, Any]) -> None:
-        self._change(payload["number"], state="waiting")
-        self.owners.pop(payload["number"], None)
+        number = payload["number"]
+        if self.trials[number].finished is not None:
+            return
+        self._change(number, state="waiting", attempt=self.trials[number].attempt + payload.get("lost", False))
+        self.owners.pop(number, None)
 
     def _on_told(self, payload: dict[str, Any]) -> None:
         self._finish(
@@ -131,9 +140,10 @@ class History:
         """Whether the process that ran it is known to be gone."""
         return _gone(self.owners.get(trial.number, ""))
 
-    def running(self) -> int:
-        """How many trials somebody works on."""
-        return sum(trial.state == "running" and not self.orphaned(trial) for trial in self.trials)
+    def running_elsewhere(self) -> int:
+        """How many trials other processes work on."""
+        others = (t for t in self.trials if t.state == "running" and self.owners.get(t.number) != myself())
+        return sum(not self.orphaned(trial) for trial in others)
 
     def observations(self, sign: float) -> Observations:
         """What surrogates see; lost trials and waiting ones say nothing. Rows are in the order of trial numbers."""

@@ -80,7 +80,7 @@ class Rules:
 
 def run(
     study: Study, objective: Callable[..., Any], *, trials: int | None, workers: int = 1,
-    executor: str | Executor | None = None, timeout: float | None = None, seconds: float | None = None,
+    executor: str | Executor | Runner | None = None, timeout: float | None = None, seconds: float | None = None,
     target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Result:  # fmt: skip
@@ -119,9 +119,11 @@ def run(
         loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update])
         try:
             stopped = loop.go()
-        except KeyboardInterrupt:
+        except BaseException as error:
             runner.close(cancel=True)
             loop.give_back()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
             stopped = "interrupted"
     if stopped == "interrupted":
         best = [t for t in study.trials if t.values]
@@ -162,7 +164,8 @@ class _Loop:
     def _needed(self) -> bool:
         """Whether the study still lacks trials, those that somebody runs counted as done."""
         history = self.study._history
-        return self.rules.trials is None or history.finished + history.running() < self.rules.trials
+        busy = len(self.running) + history.running_elsewhere()
+        return self.rules.trials is None or history.finished + busy < self.rules.trials
 
     def _start(self) -> bool:
         try:
@@ -181,7 +184,8 @@ class _Loop:
         self.study.tell_outcome(trial, outcome)
         del self.running[future]
         told = self.study._history.trials[trial.number]
-        if told.state == "waiting":
+        if told.state == "waiting":  # its worker was lost
+            self.exhausted = False
             return
         self.in_a_row = self.in_a_row + 1 if told.failure else 0
         for callback in self.callbacks:

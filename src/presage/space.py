@@ -42,6 +42,7 @@ class Space(Mapping[str, Dimension]):
             raise SpaceError(f"a Space takes a non-empty dictionary of dimensions, but got {dimensions!r}")
         self._dimensions: dict[str, Dimension] = {}
         self._parents: dict[str, dict[str, np.ndarray]] = {}  # name -> parent -> levels under which name exists
+        self._wanted: dict[str, dict[str, set[str]]] = {}  # the same as JSON texts of the parent's values
         for name, dimension in dimensions.items():
             self._add(name, dimension)
         self.constraints = tuple(constraints)
@@ -87,6 +88,7 @@ class Space(Mapping[str, Dimension]):
                 raise SpaceError(f"when of {name!r}, for {parent!r}: {error}") from None
             if not many:
                 raise SpaceError(f"when of {name!r} gives no value for {parent!r}, so {name!r} would never exist")
+            self._wanted.setdefault(name, {})[parent] = {json_key(value, "a condition") for value in when[parent]}
             levels[parent] = axis.bins(np.array([axis.encode(value) for value in when[parent]]))
         return replace(dimension, when=when), levels
 
@@ -170,8 +172,8 @@ class Space(Mapping[str, Dimension]):
         return full
 
     def _exists(self, name: str, params: Params) -> bool:
-        when = self._dimensions[name].when
-        return when is None or all(p in params and params[p] in values for p, values in when.items())
+        # By JSON text, in which True is not 1.
+        return all(p in params and json_key(params[p], p) in keys for p, keys in self._wanted.get(name, {}).items())
 
     def satisfies(self, params: Params) -> bool:
         """Whether every constraint holds."""

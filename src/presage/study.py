@@ -185,7 +185,7 @@ class Study:
         trial = self._history.unfinished()
         if trial is None:
             return []
-        attempt = trial.attempt + (trial.suggested is not None)
+        attempt = trial.attempt + (trial.state == "running")  # its process died
         if attempt > ATTEMPTS:
             self._fail(trial.number, Failure("lost", f"its process died {ATTEMPTS} times"))
             return self._resume()
@@ -208,7 +208,7 @@ class Study:
             for i, point in enumerate(points)
         ]  # fmt: skip
         self._append(events, [f"number:{first}"], state)
-        return history.trials[first:]
+        return history.trials[first : first + len(points)]
 
     def _choose(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, str, dict[str, np.ndarray] | None]:
         from presage.proposers.random import RandomSearch, first_fresh
@@ -287,7 +287,8 @@ class Study:
         try:
             event["values"] = [usable(value)]
         except TrialError as error:
-            if isinstance(value, float | np.floating) and not math.isfinite(value):
+            number_ = value.item() if getattr(value, "shape", None) == () else value
+            if isinstance(number_, float) and not math.isfinite(number_):
                 return self._fail(number, Failure("invalid", str(error)))
             raise
         if isinstance(trial, Trial) and trial.reports:
@@ -300,14 +301,23 @@ class Study:
         if outcome.failure is None:
             self._finish(trial.number, {"type": "told", "number": trial.number, "values": [outcome.value], "reports": reports})
         elif outcome.failure.kind == "lost" and trial.attempt < ATTEMPTS:
-            self.interrupt(trial)
+            self.interrupt(trial, lost=True)
         else:
             self._fail(trial.number, outcome.failure, reports)
 
-    def interrupt(self, trial: Trial) -> None:
-        """Give a running trial back: it waits, and is handed out again before any new point."""
+    def interrupt(self, trial: Trial | int, *, lost: bool = False) -> None:
+        """Give a running trial back: it waits, and is handed out again before any new point.
+
+        Args:
+            trial: the trial or its number.
+            lost: its worker died, which counts as an attempt.
+        """
         with self._lock:
-            self._append([{"type": "interrupted", "number": trial.number, "at": time.time()}])
+            number = self._number(trial)
+            state = self._history.trials[number].state
+            if state != "running":
+                raise TrialError(f"a trial must be running to be given back, but trial {number} is {state}")
+            self._append([{"type": "interrupted", "number": number, "lost": lost, "at": time.time()}])
 
     def _fail(self, number: int, failure: Failure, reports: Sequence[Sequence[float]] = ()) -> None:
         self._finish(number, {"type": "failed", "number": number, "reports": list(reports), **vars(failure)})

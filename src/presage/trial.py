@@ -111,7 +111,10 @@ def usable(value: Any, what: str = "a value") -> float:
     value = plain(value)
     if shape not in (None, ()) or isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
         raise TrialError(f"{what} must be one finite number, but got {type(value).__name__} {_short(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TrialError(f"{what} must be one finite number, but got {type(value).__name__} {_short(value)} ({error})") from None
     if not math.isfinite(number):
         raise TrialError(f"{what} must be one finite number, but got {number}")
     return number

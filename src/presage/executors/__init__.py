@@ -14,12 +14,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def open_runner(executor: str | Executor | None = None, workers: int = 1, timeout: float | None = None) -> Runner:
+def open_runner(
+    executor: str | Executor | Runner | None = None, workers: int = 1, timeout: float | None = None
+) -> Runner:
     """The runner that the user's arguments ask for.
 
     Args:
         executor: serial, threads, processes, or any `concurrent.futures.Executor`. Left out, processes where there are
-            several workers or a timeout, else serial.
+            several workers or a timeout, else serial. A Runner is taken as it is.
         workers: trials at once; with an executor of the user's, 1 means as many as it has.
         timeout: seconds after which an evaluation is killed.
 
@@ -27,6 +29,8 @@ def open_runner(executor: str | Executor | None = None, workers: int = 1, timeou
         >>> type(open_runner()).__name__
         'SerialRunner'
     """
+    if isinstance(executor, Runner):
+        return executor
     check_workers(workers)
     if executor is None:
         executor = "serial" if workers == 1 and timeout is None else "processes"

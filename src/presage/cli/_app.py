@@ -1,0 +1,53 @@
+"""The commands put together, and what all of them share: version, errors without tracebacks."""
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from presage.cli import demo, export, list, run, show
+from presage.errors import PresageError
+
+
+class _Commands(TyperGroup):
+    """Turns an error that presage raises on purpose into its message and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PresageError as error:
+            from presage.cli._output import err
+
+            err().print(f"Error: {error}", style="red")
+            raise typer.Exit(1) from None
+
+
+def _flowing(doc: str | None) -> str:
+    """A docstring whose paragraphs the terminal may wrap anew; those with indented lines, the examples, stay."""
+    paragraphs = inspect.cleandoc(doc or "").split("\n\n")
+    return "\n\n".join(text if "\n  " in text else text.replace("\n", " ") for text in paragraphs)
+
+
+app = typer.Typer(
+    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
+)
+for command in (run.run, demo.demo, list.list_studies, show.show, export.export):
+    app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from presage import __version__
+
+        typer.echo(f"presage {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="First steps: presage demo, then presage run --help.")
+def presage(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Bayesian optimisation: find the best setting of something expensive to try."""

@@ -1,0 +1,84 @@
+"""Reading studies that exist. Replays the events, so that nothing is written and nothing but JSON is needed."""
+
+import os
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from presage.errors import StorageError, StudyError
+
+if TYPE_CHECKING:
+    from presage.history import History
+    from presage.storage import Storage
+    from presage.trial import Trial
+
+StorageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--storage", "-s", envvar="PRESAGE_STORAGE", metavar="FILE|URL",
+        help="Where studies are kept: a file such as study.db, or a URL.",
+    ),
+]  # fmt: skip
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Which study; may be left out where there is only one.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+
+
+def open_existing(place: str | None) -> "Storage":
+    """The storage, which must be there: a look never makes a file."""
+    if not place:
+        raise typer.BadParameter("it is needed here; give it, or set PRESAGE_STORAGE", param_hint="--storage")
+    from presage.storage import open_storage
+
+    path = re.sub(r"^sqlite(\+pysqlite)?:///([^?]*).*", r"\2", place)
+    if "://" not in path and not os.path.exists(path):
+        raise StorageError(f"a storage must exist to be read, but there is no file {path}; check --storage")
+    return open_storage(place)
+
+
+def read(storage: "Storage", place: str | None, name: str | None) -> tuple[str, "History"]:
+    """A study's name and past; without a name, of the only one there is."""
+    names = storage.studies()
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name not in names:
+        wanted = "a study's name must be given" if name is None else f"there is no study {name!r}"
+        has = f"has {', '.join(map(repr, names))}" if names else "is empty"
+        raise StudyError(f"{wanted}; the storage {shown(place)} {has}")
+    return name, replay(storage, name)
+
+
+def replay(storage: "Storage", name: str) -> "History":
+    """What a study's events add up to."""
+    from presage.history import History
+
+    history = History()
+    for event in storage.read(name):
+        history.apply(event)
+    return history
+
+
+def shown(place: str | None) -> str:
+    """A storage's address without the password that it may hold."""
+    return re.sub(r"://[^@/]*@", "://***@", str(place))
+
+
+def best_of(history: "History") -> "Trial | None":
+    """The complete trial with the best value, if there is one."""
+    sign = 1.0 if history.header["direction"] == "minimize" else -1.0
+    return min((trial for trial in history.trials if trial.values), key=lambda t: sign * t.values[0], default=None)
+
+
+def summary(name: str, history: "History") -> dict[str, Any]:
+    """A study in a few plain facts; trials whose process is gone count as waiting, since they will be run again."""
+    states = ["waiting" if t.state == "running" and history.orphaned(t) else t.state for t in history.trials]
+    best = best_of(history)
+    moments = [m for t in history.trials for m in (t.suggested, t.finished) if m is not None]
+    return {
+        "name": name, "direction": history.header["direction"], "trials": len(states),
+        **{state: states.count(state) for state in ("complete", "failed", "running", "waiting")},
+        "best": None if best is None else best.value, "created": history.header["at"],
+        "changed": max([history.header["at"], *moments]),
+    }  # fmt: skip

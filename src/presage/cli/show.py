@@ -1,0 +1,78 @@
+"""`presage show`: one study."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from presage.cli._studies import JsonOption, NameArgument, StorageOption, best_of, open_existing, read, summary
+
+if TYPE_CHECKING:
+    from presage.history import History
+
+
+def show(
+    name: NameArgument = None,
+    storage: StorageOption = None,
+    last: Annotated[int, typer.Option("--last", "-n", min=0, help="How many of the last trials.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a study: settings, best trial, last trials, failures.
+
+    Example:
+      presage show tuning --storage study.db
+    """
+    name, history = read(open_existing(storage), storage, name)
+    if as_json:
+        typer.echo(json.dumps(_facts(name, history, last), indent=2))
+    else:
+        _print(summary(name, history), history, last)
+
+
+def _facts(name: str, history: "History", last: int) -> dict[str, Any]:
+    best = best_of(history)
+    settings = {key: history.header.get(key) for key in ("surrogate", "acquisition", "initial", "seed", "replicates")}
+    return {
+        **summary(name, history), **settings, "space": history.space.to_json(),
+        "best": None if best is None else best.to_json(),
+        "last": [trial.to_json() for trial in history.trials[max(0, len(history.trials) - last) :]],
+    }  # fmt: skip
+
+
+def _print(facts: dict[str, Any], history: "History", last: int) -> None:
+    from presage.cli._output import best_lines, brief, duration, line, out, pairs, table
+    from presage.cli._params import describe
+
+    console, header, best = out(), history.header, best_of(history)
+    states = ("complete", "failed", "running", "waiting")
+    counts = ", ".join(f"{facts[state]} {state}" for state in states if facts[state])
+    console.print(line(facts["name"]), style="bold")
+    for what, text in {
+        "direction": facts["direction"],
+        "trials": f"{facts['trials']}" + (f" ({counts})" if counts else ""),
+        "model": f"surrogate {_setting(header['surrogate'])}, acquisition {_setting(header['acquisition'])}, "
+        f"{header['initial']} initial trials, seed {header['seed']}",
+    }.items():
+        console.print(f"{what:10}{line(text, 2000)}")
+    for number, (key, axis) in enumerate(history.space.items()):
+        console.print(f"{'' if number else 'space':10}{line(key)}={line(describe(axis))}", soft_wrap=True)
+    if best is not None:
+        console.print()
+        console.print("\n".join(best_lines(best)), style="green", soft_wrap=True)
+    if history.trials and last:
+        rows = table("trial", "state", "value", "params", "took", right=("trial", "value", "took"))
+        for t in history.trials[-last:]:
+            value = "" if t.value is None else brief(t.value)
+            rows.add_row(str(t.number), t.state, value, pairs(t.params), duration(t), style="red" if t.failure else "")
+        console.print(rows)
+    failures = [t for t in history.trials if t.failure][-5:]
+    if failures:
+        shown = f"the last {len(failures)} of {facts['failed']} failures" if facts["failed"] > 5 else "failures"
+        console.print(shown, style="bold")
+    for t in failures:
+        assert t.failure is not None
+        console.print(f"  trial {t.number}: {t.failure.kind}: {line(t.failure.message)}")
+
+
+def _setting(stored: Any) -> str:
+    return stored if isinstance(stored, str) else stored["object"]
