@@ -27,6 +27,7 @@ from presage.testing.surrogates import (
     smooth,
 )
 from presage.threads import few_threads
+from presage.warping import Warp
 
 DATA = {"plain": plain_data(), "mixed": mixed_data()}
 
@@ -40,6 +41,11 @@ def _one_thread():
 class TestGaussianProcess(SurrogateSuite):
     def make(self):
         return GaussianProcess()
+
+
+class TestGaussianProcessWithoutWarp(SurrogateSuite):
+    def make(self):
+        return GaussianProcess(warp=None)
 
 
 # The same model, written a second time for one pair of points.
@@ -67,23 +73,23 @@ def matrix(a, b, columns, theta):
 
 def dense(data, theta, x):
     """Mean and covariance at x by numpy.linalg.solve."""
-    X, y, noise, mean = data.x[data.mask], data.y[data.mask], math.exp(theta[-2]), theta[-1]
+    X, y, noise, mean = data.x[data.mask], data.y[data.mask], math.exp(theta[-3]), theta[-2]
     K = matrix(X, X, data.columns, theta) + np.diag(noise + data.noise[data.mask])
     k = matrix(x, X, data.columns, theta)
     return mean + k @ np.linalg.solve(K, y - mean), matrix(x, x, data.columns, theta) - k @ np.linalg.solve(K, k.T)
 
 
-def thetas(d, count, noise=(1e-3, 1e-1), seed=0):
-    """Hyperparameters of the usual sizes, [count, d + 3]."""
+def thetas(d, count, noise=(1e-3, 1e-1), seed=0, exponent=(1.0, 1.0)):
+    """Hyperparameters of the usual sizes, [count, d + 4]: log lengthscales, log variance, log noise, mean, exponent."""
     rng = np.random.default_rng(seed)
-    low = np.log([0.1] * d + [0.3, noise[0]])
-    high = np.log([2.0] * d + [3.0, noise[1]])
-    return np.hstack([rng.uniform(low, high, (count, d + 2)), rng.uniform(-1, 1, (count, 1))])
+    low = [*np.log([0.1] * d + [0.3, noise[0]]), -1.0, exponent[0]]
+    high = [*np.log([2.0] * d + [3.0, noise[1]]), 1.0, exponent[1]]
+    return rng.uniform(low, high, (count, d + 4))
 
 
 def at(data, theta):
-    """The posterior with given hyperparameters."""
-    return GaussianProcess().fit(data, rng=np.random.default_rng(0), previous={"theta": theta[None]}, keep=True)[0]
+    """The posterior with given hyperparameters, values left alone."""
+    return GaussianProcess(warp=None).fit(data, rng=np.random.default_rng(0), previous={"theta": theta[None]}, keep=True)[0]
 
 
 # Jitter is 1e-10 of the process variance (at most 3) and the noise here at least 1e-2 of 1: relatively 3e-8 of what is
@@ -119,8 +125,8 @@ def test_the_posterior_is_that_of_scikit_learn():
 def test_a_posterior_of_several_hyperparameters_is_a_mixture():
     data, x = DATA["mixed"], mixed_points(6, seed=5)
     several = thetas(4, 3)
-    mixture = condition(Table.of(data), several)
-    parts = [condition(Table.of(data), theta[None]).marginal(x) for theta in several]
+    mixture = condition(Table.of(data), several, warped=False)
+    parts = [condition(Table.of(data), theta[None], warped=False).marginal(x) for theta in several]
     law = mixture.marginal(x)
     assert np.allclose(law.weight, 1 / 3)
     assert np.allclose(law.mean, np.vstack([part.mean for part in parts]), atol=1e-12)
@@ -145,29 +151,47 @@ def test_samples_have_the_covariance_of_dense_algebra():
 # The energy and its minimum.
 
 
+WARPS = {"values left alone": (False, (1.0, 1.0)), "warped": (True, (-1.0, 1.0))}
+
+
+@pytest.mark.parametrize("warp", WARPS)
 @pytest.mark.parametrize("name", DATA)
-def test_energy_is_the_negative_log_posterior(name):
-    data = DATA[name]
-    center, spread = GaussianProcess().prior(len(data.columns))
-    several = thetas(len(data.columns), 4, noise=(1e-2, 1e-1))
-    value, _ = energy(several, Table.of(data), center, spread)
+def test_energy_is_the_negative_log_posterior(name, warp):
+    data, (warped, exponents) = DATA[name], WARPS[warp]
+    d = len(data.columns)
+    center, spread = GaussianProcess().prior(d)
+    several = thetas(d, 4, noise=(1e-2, 1e-1), exponent=exponents)
+    value, _ = energy(several, Table.of(data), center, spread, warped)
     expected = []
     for theta in several:
-        K = matrix(data.x, data.x, data.columns, theta) + math.exp(theta[-2]) * np.eye(len(data.y))
-        likelihood = stats.multivariate_normal(np.full(len(data.y), theta[-1]), K).logpdf(data.y)
-        expected.append(-likelihood - stats.norm(center, spread).logpdf(theta).sum())
-    assert np.abs(np.diff(value) - np.diff(expected)).max() < CLOSE * np.abs(value).max()  # up to a constant
+        K = matrix(data.x, data.x, data.columns, theta) + math.exp(theta[d + 1]) * np.eye(len(data.y))
+        law = stats.multivariate_normal(np.full(len(data.y), theta[d + 2]), K)
+        latent, jacobian = data.y, 0.0
+        if warped:  # the density of y is that of its image times the slope of the image
+            latent = Warp.of(data.y, theta[d + 3])[0].forward(data.y)
+            low, high = (Warp.of(data.y, theta[d + 3])[0].forward(data.y + step) for step in (-1e-6, 1e-6))
+            slope = (high - low) / 2e-6
+            slope[data.y.argmin()] = ((high - latent) / 1e-6)[data.y.argmin()]  # a straight line below the least value
+            jacobian = np.log(slope).sum()
+        expected.append(-law.logpdf(latent) - jacobian - stats.norm(center, spread).logpdf(theta).sum())
+    # Up to a constant; differences over 1e-6 are good to 1e-6 at the kink and 1e-10 elsewhere.
+    assert np.abs(np.diff(value) - np.diff(expected)).max() < (1e-5 if warped else CLOSE * np.abs(value).max())
 
 
+@pytest.mark.parametrize("warp", WARPS)
 @pytest.mark.parametrize("name", DATA)
-def test_energy_has_the_gradient_of_finite_differences(name):
-    data = DATA[name]
+def test_energy_has_the_gradient_of_finite_differences(name, warp):
+    data, (warped, exponents) = DATA[name], WARPS[warp]
     center, spread = GaussianProcess().prior(len(data.columns))
     table = Table.of(observe(data.x, smooth(data.x), data.columns, stddev=0.1 * data.x[:, 0]))
-    several = thetas(len(data.columns), 4)
-    _, gradient = energy(several, table, center, spread)
+    several = thetas(len(data.columns), 4, exponent=exponents)
+    _, gradient = energy(several, table, center, spread, warped)
+
+    def along(step, p):
+        return energy(several + step * np.eye(several.shape[1])[p], table, center, spread, warped)[0]
+
     for p in range(several.shape[1]):
-        slope = central(lambda step, p=p: energy(several + step * np.eye(several.shape[1])[p], table, center, spread)[0])
+        slope = central(lambda step, p=p: along(step, p))
         # step^4 = 1e-12 times the fifth derivative in a logarithm, or 1e-14 of the energy divided by the step
         assert np.abs(gradient[:, p] - slope).max() < 1e-8 * np.abs(gradient).max(), p
 
@@ -181,12 +205,12 @@ def test_the_fit_finds_what_scipy_finds(name):
     table = Table.of(data)
 
     def one(theta):
-        value, gradient = energy(theta[None], table, center, spread)
+        value, gradient = energy(theta[None], table, center, spread, model.warp is not None)
         return value[0], gradient[0]
 
     peers = [
         optimize.minimize(one, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))).fun
-        for start in [center, *np.clip(thetas(d, 3), lower, upper)]
+        for start in [center, *np.clip(thetas(d, 3, exponent=(0.0, 1.0)), lower, upper)]
     ]
     found = model.fit(data, rng=np.random.default_rng(0))[0].state()["theta"][0]
     # A tenth of a nat: hyperparameters 10% less plausible are as good.
@@ -202,7 +226,7 @@ def test_a_warm_start_ends_no_worse_than_a_cold_one(name):
         data = observe(whole.x[:count], smooth(whole.x[:count]), whole.columns)
         warm, cold = (model.fit(data, rng=rng, previous=state)[0].state()["theta"] for state in (previous, None))
         previous = {"theta": warm}
-        value, _ = energy(np.vstack([warm, cold]), Table.of(data), center, spread)
+        value, _ = energy(np.vstack([warm, cold]), Table.of(data), center, spread, model.warp is not None)
         assert value[0] < value[1] + 0.1, count
 
 
@@ -211,9 +235,9 @@ def test_conditioning_is_refitting_with_kept_hyperparameters(name):
     data = DATA[name]
     first, last = np.arange(len(data.y)) < 9, np.arange(len(data.y)) >= 9
     for theta in thetas(len(data.columns), 2):
-        whole = condition(Table.of(data), theta[None])
+        whole = condition(Table.of(data), theta[None], warped=False)
         part = Table.at(data.x[first], data.y[first], data.noise[first], data.columns)
-        grown = condition(part, theta[None]).condition(data.x[last], data.y[last])
+        grown = condition(part, theta[None], warped=False).condition(data.x[last], data.y[last])
         x = data.x[:5] * 0.9
         assert np.allclose(grown.marginal(x).mean, whole.marginal(x).mean, atol=1e-10)
         assert np.allclose(grown.marginal(x).variance, whole.marginal(x).variance, atol=1e-10)
@@ -262,8 +286,8 @@ def test_the_kernel_has_the_slope_of_finite_differences():
 def test_repeated_points_without_noise():
     x = np.repeat(plain_points(6), 3, axis=0)
     y = smooth(x)
-    theta = np.array([*np.log([0.5, 0.5, 1.0, 1e-30]), 0.0])
-    posterior = condition(Table.at(x, y, np.zeros(18), PLAIN), theta[None])
+    theta = np.array([*np.log([0.5, 0.5, 1.0, 1e-30]), 0.0, 1.0])
+    posterior = condition(Table.at(x, y, np.zeros(18), PLAIN), theta[None], warped=False)
     law = posterior.marginal(x)
     # The jitter that lets a singular matrix be factored is at most 1e-6 here: it acts as noise on three equal values.
     assert np.abs(law.mean - y).max() < 1e-4
@@ -271,7 +295,7 @@ def test_repeated_points_without_noise():
     assert law.variance.max() < 1e-5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        value, gradient = energy(theta[None], Table.of(observe(x, y, PLAIN)), *GaussianProcess().prior(2))
+        value, gradient = energy(theta[None], Table.of(observe(x, y, PLAIN)), *GaussianProcess().prior(2), True)
     assert not np.isnan(value).any()
     assert not np.isnan(gradient).any()
 
@@ -296,5 +320,5 @@ def test_mixed_columns_matter():
     posterior, _ = GaussianProcess().fit(data, rng=np.random.default_rng(0))
     new = mixed_points(40, seed=9)
     truth = np.where(np.isnan(new[:, 3]), 2.0, 0.0) + (new[:, 2] > 2 / 3)
-    mean, _ = posterior.marginal(new).moments()
+    mean, _ = posterior.predict(new)
     assert np.abs(data.center + data.scale * mean - truth).max() < 0.1

@@ -33,9 +33,10 @@ def replayed(study):
 
 def facts(history):
     """Everything a history knows, with types showing: 1, True and 1.0 differ."""
-    points = [[repr(float(cell)) for cell in point] for point in history.points]
-    told = (history.seq, history.header, history.space.to_json(), history.trials, points)
-    return repr((*told, sorted(history.tried.items()), sorted(history.owners.items()), history.finished))
+    known = {name: value for name, value in vars(history).items() if not name.startswith("_")}
+    known["points"] = [point.tolist() for point in history.points]
+    known["space"] = history.space.to_json()
+    return {name: repr(value) for name, value in known.items()}
 
 
 class Life(RuleBasedStateMachine):

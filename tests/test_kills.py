@@ -1,4 +1,4 @@
-"""Workers of one SQLite study are killed at random moments; nothing told is lost, and no trial is run by two at once."""
+"""Workers of one SQLite study are killed at random moments: nothing told is lost, no trial is run by two at once."""
 
 import sqlite3
 from contextlib import closing

@@ -97,6 +97,17 @@ def test_discrete_and_continuous_columns_together(seed):
     assert worth[0] > search(MIXED, lambda x: mixed(x)[0], None, seed)[1][0]
 
 
+def test_many_discrete_columns_end_where_no_neighbour_is_better():
+    space = Space({**{f"n{i}": Int(0, 9) for i in range(8)}, **{f"c{i}": Choice(list("abcd")) for i in range(4)}})
+    goal = space.encode({name: 3 if name[0] == "n" else "b" for name in space})
+
+    def values(x):
+        return -np.abs(x - goal).sum(axis=1)
+
+    points, worth = search(space, values, None)
+    assert worth[0] == 0.0, space.decode(points[0])
+
+
 CONDITIONAL = Space({
     "k": Choice(["plain", "deep"]), "x": Float(0, 1), "n": Int(1, 500, when={"k": "deep"}),
     "y": Float(0, 1, when={"k": "deep"}),

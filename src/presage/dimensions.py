@@ -95,6 +95,12 @@ class Dimension:
         """The point of [0, 1] that stands for a level; discrete axes only (vectorised)."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        """As one would write it: defaults left out."""
+        given = [(f, getattr(self, f.name)) for f in sorted(fields(self), key=lambda f: f.kw_only) if f.init]
+        shown = [f"{f.name}={value!r}" if f.kw_only else repr(value) for f, value in given if value is not f.default]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary from which `from_json` makes an equal axis."""
         out: dict[str, Any] = {"type": type(self).__name__}
@@ -122,7 +128,7 @@ class _Graded(Dimension):
         return self.center(self.bins(u))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Float(_Graded):
     """A real number in [low, high].
 
@@ -204,7 +210,7 @@ class Float(_Graded):
         return np.clip(u, 0.0, 1.0) if self.step is None else super().snap(u)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Int(_Graded):
     """A whole number in [low, high], both included.
 
@@ -266,7 +272,7 @@ class Int(_Graded):
         return math.log(self.low - 0.5), math.log((self.high + 0.5) / (self.low - 0.5))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Choice(_Graded):
     """One of several unordered options: strings, numbers, booleans, None, or lists of them.
 
@@ -324,7 +330,7 @@ class Choice(_Graded):
         return self.options[int(self.bins(np.asarray(u)))]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Constant(_Graded):
     """A value that is handed to the objective and never varied."""
 

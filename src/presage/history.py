@@ -24,6 +24,7 @@ class History:
         seq: sequence number of the last event taken in.
         header: the payload of the first event.
         space: the search space as it is now.
+        stored_space: the same as plain data, in which constraints are counted.
         trials: by number.
         points: each trial's point on the unit cube.
         tried: how often each point was handed out or told.
@@ -35,6 +36,7 @@ class History:
         self.seq = 0
         self.header: dict[str, Any] = {}
         self.space: Space
+        self.stored_space: dict[str, Any] = {}
         self.trials: list[Trial] = []
         self.points: list[np.ndarray] = []
         self.tried: Counter[str] = Counter()
@@ -54,10 +56,14 @@ class History:
 
     def _on_created(self, payload: dict[str, Any]) -> None:
         self.header = payload
-        self.space = Space.from_json(payload["space"], self._constraints)
+        self._take_space(payload["space"])
+
+    def _take_space(self, stored: dict[str, Any]) -> None:
+        self.stored_space = stored
+        self.space = Space.from_json(stored, self._constraints)
 
     def _on_space(self, payload: dict[str, Any]) -> None:
-        self.space = Space.from_json(payload["space"], self._constraints)
+        self._take_space(payload["space"])
         self.points = [self.space.encode(trial.params) for trial in self.trials]
         self.tried = Counter(point_key(self.space.complete(trial.params)) for trial in self.trials)
 

@@ -44,12 +44,9 @@ def minimize(
     lower, upper = np.broadcast_to(lower, start.shape), np.broadcast_to(upper, start.shape)
     x = np.clip(np.asarray(start, dtype=float), lower, upper)
     value, gradient = _call(function, x)
-    count, size = x.shape
-    steps, changes = np.zeros((2, memory, count, size))
-    weight = np.zeros((memory, count))  # 1 / s'y, 0 for an empty slot
+    pairs = _Pairs(*np.zeros((2, memory, *x.shape)))
     active = np.isfinite(value)
-    learned = np.zeros(count, dtype=int)
-    direction, slope = _direction(x, gradient, lower, upper, steps, changes, weight, learned)
+    direction = _direction(x, gradient, lower, upper, pairs)
     length = np.minimum(1.0, 0.1 / np.maximum(np.abs(direction).max(axis=1), 1e-12))
     used = 1
     while used < evaluations and active.any():
@@ -57,22 +54,14 @@ def minimize(
         new_value, new_gradient = _call(function, trial)
         used += 1
         step = trial - x
-        decrease = np.einsum("sk,sk->s", gradient, step)
+        decrease = np.vecdot(gradient, step)
         accepted = active & (new_value <= value + SUFFICIENT * np.minimum(decrease, 0.0))
         # A rejected start shortens its step to the minimum of the parabola through what it knows.
         bend = new_value - value - decrease
-        with np.errstate(all="ignore"):
-            ratio = np.where(np.isfinite(bend) & (bend > 0), -decrease / (2.0 * bend), 0.1)
+        ratio = np.where(np.isfinite(bend) & (bend > 0), -decrease / (2.0 * np.where(bend > 0, bend, 1.0)), 0.1)
         length = np.where(accepted, 1.0, length * np.clip(ratio, 0.1, 0.5))
-        stuck = active & ~accepted & (np.abs(length[:, None] * direction).max(axis=1) < 1e-12)
-
-        change = new_gradient - gradient
-        product = np.einsum("sk,sk->s", step, change)
-        learn = accepted & (product > CURVATURE * np.einsum("sk,sk->s", step, step))
-        rows = np.flatnonzero(learn)
-        slots = learned[rows] % memory
-        steps[slots, rows], changes[slots, rows], weight[slots, rows] = step[rows], change[rows], 1.0 / product[rows]
-        learned[rows] += 1
+        stuck = ~accepted & (np.abs(length[:, None] * direction).max(axis=1) < 1e-12)
+        pairs.learn(accepted, step, new_gradient - gradient)
 
         gain = value - new_value
         x = np.where(accepted[:, None], trial, x)
@@ -82,8 +71,7 @@ def minimize(
         done = accepted & (gain <= value_tol * np.maximum(1.0, np.abs(value)))
         active &= ~(flat | done | stuck)
         if accepted.any():
-            fresh, slope = _direction(x, gradient, lower, upper, steps, changes, weight, learned)
-            direction = np.where(accepted[:, None], fresh, direction)
+            direction = np.where(accepted[:, None], _direction(x, gradient, lower, upper, pairs), direction)
     return Minima(x, value, used)
 
 
@@ -94,43 +82,44 @@ def _call(function: Batch, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(good, value, np.inf), np.where(good[:, None], gradient, 0.0)
 
 
-def _direction(
-    x: np.ndarray, gradient: np.ndarray, lower: np.ndarray, upper: np.ndarray,
-    steps: np.ndarray, changes: np.ndarray, weight: np.ndarray, learned: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+class _Pairs:
+    """Correction pairs (step, change of the gradient) of each start, newest first, [memory, s, k] each."""
+
+    def __init__(self, steps: np.ndarray, changes: np.ndarray):
+        self.steps, self.changes = steps, changes
+        self.depth = 0
+
+    def learn(self, accepted: np.ndarray, step: np.ndarray, change: np.ndarray) -> None:
+        """Keep the new pair of each start that was accepted and has seen the function bend upward."""
+        rows = np.flatnonzero(accepted & (np.vecdot(step, change) > CURVATURE * np.vecdot(step, step)))
+        if len(rows):
+            for pairs, new in ((self.steps, step), (self.changes, change)):
+                pairs[1:, rows] = pairs[:-1, rows]
+                pairs[0, rows] = new[rows]
+            self.depth = min(self.depth + 1, len(self.steps))
+
+
+def _direction(x: np.ndarray, gradient: np.ndarray, lower: np.ndarray, upper: np.ndarray, pairs: _Pairs) -> np.ndarray:
     """L-BFGS directions (two-loop recursion, Nocedal & Wright, algorithm 7.4) on the coordinates that are free.
 
     A coordinate at a bound that the gradient pushes outward is held; correction pairs are used on the others only.
     """
-    held = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)) | (lower == upper)
-    free = ~held
-    memory = len(weight)
-    depth = min(int(learned.max(initial=0)), memory)
-    result = np.where(free, gradient, 0.0)
-    count = len(x)
-    rows = np.arange(count)
-    pairs = []
-    scale = np.ones(count)
-    for back in range(depth):
-        slot = (learned - 1 - back) % memory
-        known = (learned > back) & (weight[slot, rows] > 0)
-        step = np.where(free, steps[slot, rows], 0.0)
-        change = np.where(free, changes[slot, rows], 0.0)
-        product = np.einsum("sk,sk->s", step, change)
-        square = np.einsum("sk,sk->s", change, change)
-        known &= product > CURVATURE * np.maximum(square, 1e-300)
-        inverse = np.where(known, 1.0 / np.where(known, product, 1.0), 0.0)
-        if back == 0:
-            scale = np.where(known, product / np.where(known, square, 1.0), 1.0)
-        alpha = inverse * np.einsum("sk,sk->s", step, result)
-        result = result - alpha[:, None] * change
-        pairs.append((step, change, inverse, alpha))
-    result = result * scale[:, None]
-    for step, change, inverse, alpha in reversed(pairs):
-        beta = inverse * np.einsum("sk,sk->s", change, result)
-        result = result + (alpha - beta)[:, None] * step
+    free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)) | (lower == upper))
+    steepest = np.where(free, gradient, 0.0)
+    steps, changes = (np.where(free, kept[: pairs.depth], 0.0) for kept in (pairs.steps, pairs.changes))
+    product, square = np.vecdot(steps, changes), np.vecdot(changes, changes)
+    known = product > CURVATURE * square  # also false for empty slots
+    inverse = np.where(known, 1.0 / np.where(known, product, 1.0), 0.0)
+    result, alphas = steepest, []
+    for back in range(pairs.depth):
+        alpha = inverse[back] * np.vecdot(steps[back], result)
+        result = result - alpha[:, None] * changes[back]
+        alphas.append(alpha)
+    if pairs.depth:
+        result = result * np.where(known[0], product[0] / np.where(known[0], square[0], 1.0), 1.0)[:, None]
+    for back in reversed(range(pairs.depth)):
+        beta = inverse[back] * np.vecdot(changes[back], result)
+        result = result + (alphas[back] - beta)[:, None] * steps[back]
     direction = -np.where(free, result, 0.0)
-    slope = np.einsum("sk,sk->s", direction, gradient)
-    uphill = slope >= 0
-    direction = np.where(uphill[:, None], -np.where(free, gradient, 0.0), direction)
-    return direction, slope
+    uphill = np.vecdot(direction, gradient) >= 0
+    return np.where(uphill[:, None], -steepest, direction)

@@ -1,6 +1,7 @@
 """Running an objective under a study, and the one-call forms."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -127,7 +128,8 @@ def run(
             stopped = "interrupted"
     if stopped == "interrupted":
         best = [t for t in study.trials if t.values]
-        print("Interrupted. " + (f"Best so far: {study.best.value:g} at {study.best.params}" if best else "No value yet."))
+        known = f"Best so far: {study.best.value:g} at {study.best.params}" if best else "No value yet."
+        print(f"Interrupted. {known}", file=sys.stderr)
     return Result(study, stopped)
 
 

@@ -100,7 +100,7 @@ class Study:
         self._sync()
         old = self._history
         for what, mine, stored in (
-            ("space", space.to_json(), old.space.to_json()), ("direction", direction, old.header["direction"]),
+            ("space", space.to_json(), old.stored_space), ("direction", direction, old.header["direction"]),
             ("seed", seed if seed is not None else old.header["seed"], old.header["seed"]),
         ):  # fmt: skip
             if mine != stored:
@@ -397,7 +397,7 @@ class Study:
     def predict(self, params: Mapping[str, Any]) -> Prediction:
         """What the surrogate expects at some params: mean and standard deviation of f, in the objective's units."""
         posterior, data = self._fitted()
-        mean, variance = posterior.marginal(self.space.encode(params)[None]).moments()
+        mean, variance = posterior.predict(self.space.encode(params)[None])
         value = self._sign * (data.center + data.scale * float(mean[0]))
         return Prediction(value, data.scale * math.sqrt(float(variance[0])))
 
@@ -485,7 +485,7 @@ def load_study(
                 raise StudyError(f"study {name!r} was made with {what} {header[what]['object']}; pass {what}= again")
             given[what] = header[what]
     if space is None:
-        if history.space.to_json()["constraints"] or header["space"]["constraints"]:
+        if history.stored_space["constraints"]:
             raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
         space = history.space
     return Study(space, direction=header["direction"], storage=place, name=name, **given)  # type: ignore[arg-type]

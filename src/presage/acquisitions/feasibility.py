@@ -34,9 +34,9 @@ class Feasible(Acquisition):
         rows = data.mask | data.failed
         signs = np.where(data.failed, -1.0, 1.0)
         theta, _ = GaussianProcess().prior(d)
-        theta[d:] = 0.0, math.log(LABEL_NOISE), LABEL_MEAN
+        theta[d:] = 0.0, math.log(LABEL_NOISE), LABEL_MEAN, 1.0
         table = Table.at(data.x[rows], signs[rows], np.zeros(rows.sum()), data.columns)
-        return Feasible(base, condition(table, theta[None]))
+        return Feasible(base, condition(table, theta[None], warped=False))
 
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
         law = self.labels.marginal(x)

@@ -83,5 +83,5 @@ class ModelBased(Proposer):
         pending = np.flatnonzero(data.pending)
         if not len(pending):
             return posterior
-        mean, _ = posterior.marginal(data.x[pending]).moments()
+        mean, _ = posterior.predict(data.x[pending])
         return self.surrogate.fit(data.with_values(pending, mean), rng=rng, previous=state, keep=True)[0]

@@ -33,7 +33,11 @@ class Marginal(NamedTuple):
 
 
 class Posterior(ABC):
-    """A fitted surrogate: immutable, on the unit cube and in standardised units."""
+    """A fitted surrogate: immutable, on the unit cube.
+
+    Values come in standardised units. A surrogate may transform them monotonically; marginal, sample, noise and
+    incumbent then speak of the transformed ones, among which acquisitions compare, and predict undoes it.
+    """
 
     @property
     @abstractmethod
@@ -47,6 +51,10 @@ class Posterior(ABC):
     @abstractmethod
     def marginal_gradient(self, x: np.ndarray) -> tuple[Marginal, np.ndarray, np.ndarray]:
         """The marginal, and the derivatives of its mean and its variance in x, [component, n, d] each."""
+
+    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at each point in standardised units, [n] each."""
+        return self.marginal(x).moments()
 
     @abstractmethod
     def sample(self, x: np.ndarray, num: int, *, rng: np.random.Generator) -> np.ndarray:

@@ -11,6 +11,7 @@ from presage import lbfgs
 from presage.kernels import feature_owners, features, matern52, squared_distance
 from presage.observations import Column, Observations
 from presage.surrogates.base import Diagnostics, Marginal, Posterior, State, Surrogate
+from presage.warping import Warp
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the process variance; tried until the Cholesky factor exists
 MANY = 200  # beyond so many rows a fit runs from one start only
@@ -34,47 +35,56 @@ class GaussianProcess(Surrogate):
         variance: prior of the process variance; the values have variance 1.
         noise: prior of the noise variance.
         smallest_noise: lower bound of the noise variance.
+        warp: mean and standard deviation of the exponent of the values' warp, or None to leave the values alone.
     """
 
     lengthscale: Prior = Prior(0.205, math.sqrt(3.0))
     variance: Prior = Prior(1.0, 1.0)
     noise: Prior = Prior(1e-4, 3.0)
     smallest_noise: float = 1e-8
+    warp: tuple[float, float] | None = (1.0, 1.0)
 
     def fit(
         self, data: Observations, *, rng: np.random.Generator, previous: State | None = None, keep: bool = False
     ) -> tuple["GaussianPosterior", Diagnostics]:
         """Maximise log p(y | theta) + log p(theta), then condition on the data."""
         table = Table.of(data)
+        warped = self.warp is not None
         center, spread = self.prior(len(data.columns))
         known = None if previous is None else previous.get("theta")
         if known is not None and known.shape != (1, len(center)):
             known = None  # the space has changed
         if keep and known is not None:
-            return condition(table, known), {"evaluations": 0}
+            return condition(table, known, warped), {"evaluations": 0}
         short = center.copy()
         short[: len(data.columns)] -= 1.5
-        starts = np.array([center, short] if known is None else [center, known[0]])
-        if len(table.y) > MANY:
-            starts = starts[:1] if known is None else starts[1:]
+        count = len(table.y)
+        if known is None:
+            starts = np.array([center, short] if count <= MANY else [center])
+        else:  # a look at the usual start now and then, lest a poor local optimum be handed on for ever
+            starts = np.array([known[0], center] if count < 20 or (count <= MANY and count % 5 == 0) else known)
         lower, upper = self.bounds(len(data.columns))
         found = lbfgs.minimize(
-            lambda theta: energy(theta, table, center, spread), starts, lower, upper,
+            lambda theta: energy(theta, table, center, spread, warped), starts, lower, upper,
             gradient_tol=1e-3, value_tol=1e-5,
         )  # fmt: skip
         best = int(np.argmin(found.value))
         theta = found.x[best] if np.isfinite(found.value[best]) else center
-        return condition(table, theta[None]), {"evaluations": found.evaluations, "energy": float(found.value[best])}
+        return condition(table, theta[None], warped), {"evaluations": found.evaluations, "energy": float(found.value[best])}
 
     def prior(self, d: int) -> tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of theta: log lengthscales, log variance, log noise, mean; [d + 3] each."""
+        """Means and standard deviations of theta, [d + 4] each."""
         laws = [Prior(self.lengthscale.median * math.sqrt(d), self.lengthscale.spread)] * d + [self.variance, self.noise]
-        return np.array([math.log(law.median) for law in laws] + [0.0]), np.array([law.spread for law in laws] + [1.0])
+        exponent, width = self.warp or (1.0, 1.0)
+        return (
+            np.array([math.log(law.median) for law in laws] + [0.0, exponent]),
+            np.array([law.spread for law in laws] + [1.0, width]),
+        )
 
     def bounds(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         """The box that theta is sought in."""
-        lower = [math.log(0.005)] * d + [math.log(0.01), math.log(self.smallest_noise), -5.0]
-        upper = [math.log(1e3)] * d + [math.log(1e3), math.log(10.0), 5.0]
+        lower = [math.log(0.005)] * d + [math.log(0.01), math.log(self.smallest_noise), -5.0, -1.0 if self.warp else 1.0]
+        upper = [math.log(1e3)] * d + [math.log(1e3), math.log(10.0), 5.0, 1.0]
         return np.array(lower), np.array(upper)
 
 
@@ -96,20 +106,27 @@ class Table(NamedTuple):
 
 
 class Theta(NamedTuple):
-    """Hyperparameters in their own units: lengthscale per feature [D], variances, mean."""
+    """Hyperparameters in their own units: lengthscale per feature [D], variances, mean, exponent of the warp.
+
+    As a vector theta [d + 4]: log lengthscales of the columns, log variance, log noise variance, mean, exponent.
+    """
 
     lengthscale: np.ndarray
     variance: float
     noise: float
     mean: float
+    exponent: float
 
     @staticmethod
     def of(theta: np.ndarray, columns: tuple[Column, ...]) -> "Theta":
         d = len(columns)
-        return Theta(np.exp(theta[:d])[feature_owners(columns)], math.exp(theta[d]), math.exp(theta[d + 1]), float(theta[d + 2]))
+        variance, noise = np.exp(theta[d : d + 2]).tolist()
+        return Theta(np.exp(theta[:d])[feature_owners(columns)], variance, noise, float(theta[d + 2]), float(theta[d + 3]))
 
 
-def energy(theta: np.ndarray, table: Table, center: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def energy(
+    theta: np.ndarray, table: Table, center: np.ndarray, spread: np.ndarray, warped: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """-log p(y | theta) - log p(theta) up to a constant, [s], and its derivatives, [s, p].
 
     The derivative is written out (Rasmussen & Williams, eq. 5.9); LAPACK's potrf and potri are most of its cost.
@@ -117,26 +134,31 @@ def energy(theta: np.ndarray, table: Table, center: np.ndarray, spread: np.ndarr
     z = (theta - center) / spread
     value, gradient = 0.5 * np.einsum("sp,sp->s", z, z), z / spread
     for s, one in enumerate(theta):
-        value[s] += _negative_evidence(one, table, gradient[s])
+        value[s] += _negative_evidence(one, table, warped, gradient[s])
     return value, gradient
 
 
-def _negative_evidence(theta: np.ndarray, table: Table, gradient: np.ndarray) -> float:
+def _negative_evidence(theta: np.ndarray, table: Table, warped: bool, gradient: np.ndarray) -> float:
     """-log p(y | theta) up to a constant; its derivative is added to `gradient`."""
     d = len(table.columns)
-    scale, variance, noise, mean = Theta.of(theta, table.columns)
+    scale, variance, noise, mean, exponent = Theta.of(theta, table.columns)
+    latent, known, log_slope = table.y, table.noise, 0.0
+    if warped:
+        warp, latent, latent_slope, log_scale_slope = Warp.of(table.y, exponent)
+        log_slope = warp.log_slope(table.y)
+        known = known * np.exp(2.0 * log_slope)
     scaled = table.features / scale
     k, slope = matern52(squared_distance(scaled, scaled))
     k *= variance
     K = k.copy()
     diagonal = np.diag_indices(len(K))
-    K[diagonal] += noise + table.noise + JITTERS[0] * variance
+    K[diagonal] += noise + known + JITTERS[0] * variance
     factor, failed = lapack.dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
     if failed:
         return math.inf
-    r = table.y - mean
+    r = latent - mean
     alpha = lapack.dpotrs(factor, r, lower=1)[0]
-    value = 0.5 * float(r @ alpha) + float(np.log(factor[diagonal]).sum())
+    value = 0.5 * float(r @ alpha) + float(np.log(factor[diagonal]).sum()) - float(np.sum(log_slope))
     inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]  # its lower triangle
     # dE/dK = (K^-1 - alpha alpha') / 2 is symmetric: the strict lower triangle, doubled, stands for both.
     cotangent = np.tril(inverse - np.outer(alpha, alpha))
@@ -151,6 +173,10 @@ def _negative_evidence(theta: np.ndarray, table: Table, gradient: np.ndarray) ->
     gradient[d] += float(np.einsum("ij,ij->", cotangent, k)) + on_diagonal * JITTERS[0] * variance
     gradient[d + 1] += on_diagonal * noise
     gradient[d + 2] -= alpha.sum()
+    if warped:
+        stretch = np.log1p((table.y - warp.low) / warp.unit)
+        gradient[d + 3] += alpha @ latent_slope - (stretch - log_scale_slope).sum()
+        gradient[d + 3] += 2.0 * (cotangent[diagonal] * known) @ (stretch - log_scale_slope)
     return value
 
 
@@ -159,14 +185,20 @@ class GaussianPosterior(Posterior):
     """A mixture of Gaussian-process posteriors, one component per hyperparameter vector.
 
     Attributes:
-        theta: log lengthscales, log variance, log noise, mean, [c, d + 3].
+        theta: hyperparameters, [c, d + 4]; see Theta.
         table: the data.
+        warps: from standardised values to latent ones, one per component.
+        latent: the values that each component sees, [c, n].
+        known: their known noise variances, [c, n].
         inverse: inverse Cholesky factor of the covariance, [c, n, n].
         alpha: covariance^-1 (y - mean), [c, n].
     """
 
     theta: np.ndarray
     table: Table
+    warps: tuple[Warp, ...]
+    latent: np.ndarray
+    known: np.ndarray
     inverse: np.ndarray
     alpha: np.ndarray
 
@@ -222,19 +254,27 @@ class GaussianPosterior(Posterior):
             draws.append(p.mean + k @ self.alpha[c] + rng.standard_normal((count, len(x))) @ factor.T)
         return np.concatenate(draws)
 
+    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        law = self.marginal(x)
+        parts = [warp.moments(m, v) for warp, m, v in zip(self.warps, law.mean, law.variance, strict=True)]
+        mean, variance = (np.array(part) for part in zip(*parts, strict=True))
+        return Marginal(mean, variance, law.weight).moments()
+
     def noise(self, x: np.ndarray) -> np.ndarray:
-        return np.full(len(x), np.exp(self.theta[:, -2]).mean())
+        return np.full(len(x), np.exp(self.theta[:, -3]).mean())
 
     def condition(self, x: np.ndarray, y: np.ndarray) -> "GaussianPosterior":
         old = self.table
         at = np.vstack([old.features, features(x, old.columns)])
         more = Table(at, np.append(old.y, y), np.append(old.noise, np.zeros(len(y))), old.columns)
-        return condition(more, self.theta)
+        latent = np.array([np.append(a, warp.forward(y)) for a, warp in zip(self.latent, self.warps, strict=True)])
+        known = np.array([np.append(a, np.zeros(len(y))) for a in self.known])
+        return _condition(more, self.theta, self.warps, latent, known)
 
     def incumbent(self) -> float:
         # At a data point the posterior mean is y - (noise variance) alpha.
-        noise = np.exp(self.theta[:, -2, None]) + self.table.noise
-        return float(np.mean(self.table.y - noise * self.alpha, axis=0).min())
+        noise = np.exp(self.theta[:, -3, None]) + self.known
+        return float(np.mean(self.latent - noise * self.alpha, axis=0).min())
 
     def state(self) -> State:
         return {"theta": self.theta}
@@ -257,15 +297,24 @@ def cholesky(K: np.ndarray, variance: float) -> np.ndarray:
     raise FloatingPointError(f"no Cholesky factor with jitter up to {JITTERS[-1]} of the variance {variance}")
 
 
-def condition(table: Table, theta: np.ndarray) -> GaussianPosterior:
-    """The posterior given hyperparameters, [c, p]."""
+def condition(table: Table, theta: np.ndarray, warped: bool) -> GaussianPosterior:
+    """The posterior given hyperparameters, [c, d + 4]."""
+    warps = tuple(Warp.of(table.y, float(one[-1]))[0] if warped else Warp() for one in theta)
+    latent = np.array([warp.forward(table.y) for warp in warps])
+    known = np.array([table.noise * np.exp(2.0 * warp.log_slope(table.y)) for warp in warps])
+    return _condition(table, theta, warps, latent, known)
+
+
+def _condition(
+    table: Table, theta: np.ndarray, warps: tuple[Warp, ...], latent: np.ndarray, known: np.ndarray
+) -> GaussianPosterior:
     inverse, alpha = [], []
-    for one in theta:
+    for c, one in enumerate(theta):
         p = Theta.of(one, table.columns)
         scaled = table.features / p.lengthscale
         K = p.variance * matern52(squared_distance(scaled, scaled))[0]
-        K[np.diag_indices(len(K))] += p.noise + table.noise
+        K[np.diag_indices(len(K))] += p.noise + known[c]
         factor = cholesky(K, p.variance)
         inverse.append(lapack.dtrtri(factor, lower=1)[0])
-        alpha.append(lapack.dpotrs(factor, table.y - p.mean, lower=1)[0])
-    return GaussianPosterior(theta, table, np.array(inverse), np.array(alpha))
+        alpha.append(lapack.dpotrs(factor, latent[c] - p.mean, lower=1)[0])
+    return GaussianPosterior(theta, table, warps, latent, known, np.array(inverse), np.array(alpha))

@@ -104,7 +104,8 @@ def kill_test(
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     report = kill_test(f"{folder}/study.db", kills=1, workers=2, sound=lambda: integrity(f"{folder}/study.db"))
+        ...     path = f"{folder}/study.db"
+        ...     report = kill_test(path, kills=1, workers=2, sound=lambda: integrity(path))
         >>> report.kills, report.broken
         (1, {})
     """
@@ -215,8 +216,12 @@ class _Crew:
             process = self.living.pop(log)
             process.join()
             self.dead.append(log)
-            failed = process.exitcode in (0, 1)  # it had ended before the blow
-            self.report.check("no worker fails by itself", not failed, "\n".join(_Logs.read([log]).errors) or "it ended")
+            self.inspect(log, process.exitcode not in (0, 1))  # else it had ended before the blow
+
+    def inspect(self, log: Path, well: bool) -> None:
+        """Note how a worker ended."""
+        errors = "\n".join(_Logs.read([log]).errors)
+        self.report.check("no worker fails by itself", well, errors or "for no known reason")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -265,8 +270,7 @@ class _Crew:
         for log, process in self.living.items():
             process.join(max(0.0, deadline - time.monotonic()))
             self.report.check("no worker gets stuck", process.exitcode is not None, f"it ran for {PATIENCE:g} s")
-            errors = "\n".join(_Logs.read([log]).errors)
-            self.report.check("no worker fails by itself", process.exitcode in (0, None), errors or f"{process.exitcode}")
+            self.inspect(log, process.exitcode in (0, None))
         for process in self.living.values():
             process.kill()
             process.join()
@@ -276,7 +280,8 @@ class _Crew:
         with closing(open_storage(self.storage)) as storage:
             ended = Study(SPACE, storage=storage, name=self.name).trials
         for trial in ended:
-            self.report.check("every trial ends", trial.state in ("complete", "failed"), f"trial {trial.number} of {self.name} is {trial.state}")
+            what = f"trial {trial.number} is {trial.state}"
+            self.report.check("every trial ends", trial.state in ("complete", "failed"), what)
         kinds = Counter(event.payload["type"] for event in self.events)
         self.report.events += len(self.events)
         self.report.trials += len(ended)
@@ -307,12 +312,14 @@ class _Crew:
         produced = _Logs.read(self.logs).produced  # after the events: what is among them was produced by now
         values = _Account(self.report, _Logs.read(self.dead).owners).take(events)
         for number, value in told:
-            check("no told value is lost", values.get(number) == value, f"trial {number}: {value}, not {values.get(number)}")
+            found = values.get(number)
+            check("no told value is lost", found == value, f"trial {number}: {value}, but found {found}")
         for number, value in values.items():
             check("every stored value was produced", (number, value) in produced, f"trial {number}: {value}")
         sequence = [event.seq for event in events]
         check("no event is missing from the sequence", sequence == list(range(1, len(events) + 1)), str(sequence))
-        check("no event changes once it is stored", events[: len(self.events)] == self.events, f"first {len(self.events)}")
+        before = len(self.events)
+        check("no event changes once it is stored", events[:before] == self.events, f"among the first {before}")
         self.events = events
 
 

@@ -1,0 +1,39 @@
+# Two commands for a fresh clone: `make run` and `make test`. They need Python 3.11 or newer, and make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test test-all lint bench clean
+
+run: .venv/installed
+	$(BIN)/presage demo
+
+test: .venv/developing lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: .venv/developing lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Needs the other libraries: pip install -e ".[peers]" in an environment given as PEERS=path/to/python.
+PEERS ?= $(BIN)/python
+bench:
+	$(PEERS) benchmarks/regret.py run presage
+	$(PEERS) benchmarks/regret.py run botorch
+	$(PEERS) benchmarks/regret.py table
+	$(PEERS) benchmarks/latency.py
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/developing: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
