@@ -89,7 +89,9 @@ def thetas(d, count, noise=(1e-3, 1e-1), seed=0, exponent=(1.0, 1.0)):
 
 def at(data, theta):
     """The posterior with given hyperparameters, values left alone."""
-    return GaussianProcess(warp=None).fit(data, rng=np.random.default_rng(0), previous={"theta": theta[None]}, keep=True)[0]
+    return GaussianProcess(warp=None).fit(
+        data, rng=np.random.default_rng(0), previous={"theta": theta[None]}, keep=True
+    )[0]
 
 
 # Jitter is 1e-10 of the process variance (at most 3) and the noise here at least 1e-2 of 1: relatively 3e-8 of what is

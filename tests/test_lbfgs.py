@@ -43,7 +43,9 @@ def test_quadratics_end_where_scipy_ends():
 
 def test_without_bounds_in_the_way_the_minimum_is_the_centre():
     function, _, c = quadratics(6, 8, condition=1e4)
-    found = lbfgs.minimize(function, np.zeros((6, 8)), -np.inf, np.inf, evaluations=500, gradient_tol=1e-6, value_tol=0.0)
+    found = lbfgs.minimize(
+        function, np.zeros((6, 8)), -np.inf, np.inf, evaluations=500, gradient_tol=1e-6, value_tol=0.0
+    )
     assert np.abs(found.x - c).max() < 1e-6
 
 
@@ -56,7 +58,8 @@ def test_rosenbrock_is_as_easy_as_for_scipy(size):
     _, gradient = rosenbrock(found.x)
     assert np.abs(found.x - np.clip(found.x - gradient, -2, 2)).max() < 1e-5
     peers = [
-        optimize.minimize(lambda x: tuple(v[0] for v in rosenbrock(x[None])), s, jac=True, method="L-BFGS-B") for s in start
+        optimize.minimize(lambda x: tuple(v[0] for v in rosenbrock(x[None])), s, jac=True, method="L-BFGS-B")
+        for s in start
     ]
     assert found.evaluations < 3 * max(peer.nfev for peer in peers)
 

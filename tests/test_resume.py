@@ -201,10 +201,8 @@ def once(problem):
         ("branin", [always("branin", "being evaluated"), in_turn("branin")]),
         ("mixed", [in_turn("mixed"), once("mixed")[11]]),
         ("finite", [in_turn("finite")]),
-        *[
-            pytest.param(p, [*(always(p, moment) for moment in MOMENTS), *once(p)], marks=pytest.mark.slow)
-            for p in PROBLEMS
-        ],
+        *[pytest.param(p, [always(p, moment) for moment in MOMENTS], marks=pytest.mark.slow) for p in PROBLEMS],
+        pytest.param("branin", once("branin"), marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_each_trial_a_study_goes_on_as_it_would_have(uninterrupted, tmp_path, problem, plans):

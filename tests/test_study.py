@@ -117,7 +117,11 @@ def test_what_is_told_is_kept():
     (kept,) = study.trials
     assert (kept.stddev, dict(kept.metrics), kept.reports) == (0.1, {"epochs": 3.0, "loss": 0.5}, [(1, 0.5)])
     study.tell_many([{"x": 1, "y": 2.5}], [3], stddev=[0.2])
-    assert (study.trials[1].params, study.trials[1].source, study.trials[1].stddev) == ({"x": 1.0, "y": 2.5}, "told", 0.2)
+    assert (study.trials[1].params, study.trials[1].source, study.trials[1].stddev) == (
+        {"x": 1.0, "y": 2.5},
+        "told",
+        0.2,
+    )
     data = study._history.observations(1.0)
     assert np.allclose(np.sqrt(data.noise) * data.scale, [0.1, 0.2])
 
@@ -151,7 +155,9 @@ def test_enqueued_points_come_first_even_again():
 def test_start_points_are_tried_first_and_once(tmp_path):
     start = [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
     for _ in range(2):  # the second call finds the study finished
-        result = minimize(bowl, SQUARE, 4, start=start, seed=0, surrogate="random", storage=tmp_path / "s.db", progress=False)
+        result = minimize(
+            bowl, SQUARE, 4, start=start, seed=0, surrogate="random", storage=tmp_path / "s.db", progress=False
+        )
         assert [t.params for t in result.trials[:2]] == [{"x": 1.0, "y": 2.0}, {"x": 3.0, "y": 4.0}]
         assert len(result.trials) == 4
         result.study.storage.close()
@@ -348,7 +354,9 @@ def test_a_conditional_space_is_searched_on_both_sides():
     })  # fmt: skip
 
     def f(p):
-        return 1 + p["slope"] ** 2 if p["kind"] == "linear" else abs(p["depth"] - 7) / 10 + abs(math.log10(p["leaf"]) + 2)
+        return (
+            1 + p["slope"] ** 2 if p["kind"] == "linear" else abs(p["depth"] - 7) / 10 + abs(math.log10(p["leaf"]) + 2)
+        )
 
     best = minimize(f, space, 40, seed=0, progress=False).best
     assert best.params["kind"] == "tree"
@@ -408,7 +416,9 @@ def test_load_study_wants_back_what_json_cannot_hold():
     ruled = Space(SQUARE, constraints=[rule])
     Study(ruled, storage=storage, name="ruled", seed=0).optimize(bowl, 3)
     Study(SQUARE, storage=storage, name="own", seed=0, surrogate=Mine(), acquisition=LogExpectedImprovement())
-    Study(SQUARE, storage=storage, name="plain", seed=5, direction="maximize", initial=2, surrogate="random", replicates=2)
+    Study(
+        SQUARE, storage=storage, name="plain", seed=5, direction="maximize", initial=2, surrogate="random", replicates=2
+    )
     for arguments, message in (
         ({}, r"name must be one of \['own', 'plain', 'ruled'\], but got None"), ({"name": "other"}, "but got 'other'"),
         ({"name": "ruled"}, "has constraints, which are not stored; pass space="),
@@ -523,7 +533,19 @@ def test_callbacks_see_each_trial_and_may_stop():
 
 
 def test_what_an_objective_may_do_instead_of_returning_a_number():
-    outcomes = [None, "1.0", np.ones(3), math.nan, -math.inf, [1.0], {"loss": 1}, 1 + 2j, 10**400, ValueError("no"), SystemExit(3)]
+    outcomes = [
+        None,
+        "1.0",
+        np.ones(3),
+        math.nan,
+        -math.inf,
+        [1.0],
+        {"loss": 1},
+        1 + 2j,
+        10**400,
+        ValueError("no"),
+        SystemExit(3),
+    ]
 
     def f(params, trial):
         if trial.number >= len(outcomes):
@@ -600,7 +622,7 @@ def test_ctrl_c_leaves_a_consistent_study_and_its_trial_comes_first(capsys):
 
     interrupted = []
     assert study.optimize(f, 9).stopped == "interrupted"
-    assert f"Best so far: {study.best.value:g}" in capsys.readouterr().out
+    assert f"Best so far: {study.best.value:g}" in capsys.readouterr().err
     assert states(study) == ["complete"] * 7 + ["waiting"]
     for _ in range(5):  # however often it is interrupted
         study.interrupt(study.ask())
@@ -608,7 +630,7 @@ def test_ctrl_c_leaves_a_consistent_study_and_its_trial_comes_first(capsys):
     assert study.trials[7].params == interrupted[0]
     assert points(study) == reference
     quick().optimize(lambda p: signal.raise_signal(signal.SIGINT), 3)
-    assert "No value yet" in capsys.readouterr().out
+    assert "No value yet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
@@ -625,12 +647,14 @@ def test_what_runs_is_given_back_when_a_run_ends_early(error):
             release.wait(20)
         return 1.0
 
+    began = time.monotonic()
     try:
         study.optimize(f, 9, workers=3, executor="threads", callbacks=[callback])
     except ValueError:
         assert error is ValueError
     finally:
         release.set()
+    assert time.monotonic() - began < 10  # it does not wait for what it cannot stop
     assert states(study) == ["complete", "waiting", "waiting"]
     assert study.optimize(lambda p: 1.0, 9).stopped == "trials"
     assert states(study) == ["complete"] * 9
@@ -663,7 +687,7 @@ def test_threads_run_at_once_and_do_not_wait_for_each_other():
     assert (result.stopped, states(study)) == ("trials", ["complete"] * 12)
     assert len(set(points(study))) == 12
     order = sorted(study.trials, key=lambda trial: trial.finished)
-    assert [trial.number for trial in order].index(0) >= 5
+    assert [trial.number for trial in order].index(0) >= 4  # the fifth may be told just after it
 
 
 def elsewhere(params):

@@ -23,6 +23,7 @@ class History:
     Attributes:
         seq: sequence number of the last event taken in.
         header: the payload of the first event.
+        settings: surrogate and acquisition as they are now.
         space: the search space as it is now.
         stored_space: the same as plain data, in which constraints are counted.
         trials: by number.
@@ -35,6 +36,7 @@ class History:
     def __init__(self, constraints: Iterable[Constraint] = ()):
         self.seq = 0
         self.header: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}
         self.space: Space
         self.stored_space: dict[str, Any] = {}
         self.trials: list[Trial] = []
@@ -61,6 +63,9 @@ class History:
     def _take_space(self, stored: dict[str, Any]) -> None:
         self.stored_space = stored
         self.space = Space.from_json(stored, self._constraints)
+
+    def _on_settings(self, payload: dict[str, Any]) -> None:
+        self.settings = {what: payload[what] for what in ("surrogate", "acquisition")}
 
     def _on_space(self, payload: dict[str, Any]) -> None:
         self._take_space(payload["space"])

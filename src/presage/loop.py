@@ -3,12 +3,13 @@
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from presage.errors import SpaceExhausted, StudyError, TooManyFailures
+from presage.errors import SpaceExhausted, StudyError, TooManyFailures, TrialError
 from presage.executors import Runner, open_runner
 from presage.space import Space
 from presage.storage import Storage
@@ -116,17 +117,17 @@ def run(
     study.stop_requested = False
     from presage.progress import show
 
-    with open_runner(executor, workers, timeout) as runner, show(study, trials, progress) as view:
-        loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update])
-        try:
+    loop = None
+    try:
+        with open_runner(executor, workers, timeout) as runner, show(study, trials, progress) as view:
+            loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update])
             stopped = loop.go()
-        except BaseException as error:
-            runner.close(cancel=True)
+    except BaseException as error:  # the runner is closed and waits for nothing
+        if loop is not None:
             loop.give_back()
-            if not isinstance(error, KeyboardInterrupt):
-                raise
-            stopped = "interrupted"
-    if stopped == "interrupted":
+        if loop is None or not isinstance(error, KeyboardInterrupt):
+            raise
+        stopped = "interrupted"
         best = [t for t in study.trials if t.values]
         known = f"Best so far: {study.best.value:g} at {study.best.params}" if best else "No value yet."
         print(f"Interrupted. {known}", file=sys.stderr)
@@ -183,7 +184,10 @@ class _Loop:
     def _end(self, future: Future[Outcome]) -> None:
         trial = self.running[future]
         outcome = Outcome(failure=Failure("lost", "cancelled")) if future.cancelled() else future.result()
-        self.study.tell_outcome(trial, outcome)
+        try:
+            self.study.tell_outcome(trial, outcome)
+        except TrialError as error:  # somebody else told it meanwhile, and theirs counts
+            warnings.warn(f"{error}; what was computed here is not used: {outcome}", stacklevel=2)
         del self.running[future]
         told = self.study._history.trials[trial.number]
         if told.state == "waiting":  # its worker was lost

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -87,12 +88,15 @@ class Study:
             "surrogate": _spec(surrogate), "acquisition": _spec(acquisition),
             "initial": min(space.dim + 3, 10) if initial is None else int(initial),
             "seed": int.from_bytes(os.urandom(4), "big") if seed is None else int(seed),
-            "replicates": int(replicates), "at": time.time(),
+            "replicates": int(replicates), "versions": _versions(), "at": time.time(),
         }  # fmt: skip
         try:
             self._storage.create(self.name, header)
         except Conflict:
             self._check_same(space, direction, seed)
+            settings = {what: header[what] for what in ("surrogate", "acquisition")}
+            if settings != self._history.settings:  # recorded, or the run could not be replayed
+                self._append([{"type": "settings", **settings, "versions": _versions(), "at": time.time()}])
         self._sync()
 
     def _check_same(self, space: Space, direction: str, seed: int | None) -> None:
@@ -185,13 +189,20 @@ class Study:
         trial = self._history.unfinished()
         if trial is None:
             return []
+        self._sync()  # again: its process, gone by now, may have told it just before
+        number = trial.number
+        if self._history.trials[number] is not trial:
+            return self._resume()
         attempt = trial.attempt + (trial.state == "running")  # its process died
         if attempt > ATTEMPTS:
-            self._fail(trial.number, Failure("lost", f"its process died {ATTEMPTS} times"))
+            with suppress(TrialError):  # another process was faster
+                self._fail(number, Failure("lost", f"its process died {ATTEMPTS} times"))
             return self._resume()
-        event = {"type": "started", "number": trial.number, "attempt": attempt, "owner": myself(), "at": time.time()}
-        self._append([event], [f"start:{trial.number}:{attempt}:{self._history.seq}"])
-        return [self._history.trials[trial.number]]
+        event = {"type": "started", "number": number, "attempt": attempt, "owner": myself(), "at": time.time()}
+        self._append([event], [f"start:{number}:{self._history.handed[number]}"])
+        if self._history.owners.get(number) != myself():  # told meanwhile by somebody who had only its number
+            return self._resume()
+        return [self._history.trials[number]]
 
     def _suggest(self, count: int) -> list[Trial]:
         """Choose new points and commit them. One number is claimed by one process only; the loser chooses again."""
@@ -479,11 +490,11 @@ def load_study(
     for event in place.read(name):
         history.apply(event)
     header, given = history.header, {"surrogate": surrogate, "acquisition": acquisition}
-    for what in given:
+    for what, stored in history.settings.items():
         if given[what] is None:
-            if not isinstance(header[what], str):
-                raise StudyError(f"study {name!r} was made with {what} {header[what]['object']}; pass {what}= again")
-            given[what] = header[what]
+            if not isinstance(stored, str):
+                raise StudyError(f"study {name!r} was made with {what} {stored['object']}; pass {what}= again")
+            given[what] = stored
     if space is None:
         if history.stored_space["constraints"]:
             raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
@@ -496,6 +507,13 @@ def _positive(stddev: float) -> float:
     if number < 0:
         raise TrialError(f"stddev >= 0 must hold, but got {number}")
     return number
+
+
+def _versions() -> dict[str, str]:
+    """What a replay must have to give the same suggestions."""
+    import presage
+
+    return {"presage": presage.__version__, "numpy": np.__version__}
 
 
 def _spec(setting: Any) -> Any:
