@@ -26,6 +26,7 @@ SIZES = (50, 100, 500, 1000)
 def presage_warm(n: int, repeats: int) -> list[float]:
     """Seconds of each suggestion of a study that starts with n told values."""
     import numpy as np
+
     import presage
 
     f = presage.functions.hartmann6
@@ -127,8 +128,14 @@ def main() -> None:
     for n in SIZES:
         theirs = botorch_warm(n, 5 if n <= 100 else 2) if both else []
         add(f"warm suggestion, n = {n}", presage_warm(n, arguments.repeats), theirs)
-    add("new process, 60 trials", new_process(PRESAGE_TRIALS, 60, 3), new_process(BOTORCH_TRIALS, 60, 1) if both else [])
-    add("new process, tenth suggestion", new_process(PRESAGE_TRIALS, 10, 5), new_process(BOTORCH_TRIALS, 10, 3) if both else [])
+    add(
+        "new process, 60 trials", new_process(PRESAGE_TRIALS, 60, 3), new_process(BOTORCH_TRIALS, 60, 1) if both else []
+    )
+    add(
+        "new process, tenth suggestion",
+        new_process(PRESAGE_TRIALS, 10, 5),
+        new_process(BOTORCH_TRIALS, 10, 3) if both else [],
+    )
     idle, loaded = presage_warm(50, 40), busy(50, 40)
     add("warm suggestion, n = 50, idle", idle, [])
     add("warm suggestion, n = 50, all busy", loaded, [])

@@ -21,8 +21,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def presage_trace(problem: str, seed: int) -> list[float]:
     """Values in the order of evaluation."""
-    import presage
     from problems import PROBLEMS
+
+    import presage
 
     p = PROBLEMS[problem]
     f = p.make(seed)
@@ -88,8 +89,13 @@ def table(output: Path | None = None) -> None:
     """Median regrets side by side, and a paired sign count."""
     from problems import PROBLEMS
 
-    ours, theirs = (json.loads((path).read_text()) for path in (output or RESULTS / "regret_presage.json", RESULTS / "regret_botorch.json"))
-    print("| problem | trials | seeds | presage median (quartiles) | BoTorch median (quartiles) | ours better | seconds |")
+    ours, theirs = (
+        json.loads((path).read_text())
+        for path in (output or RESULTS / "regret_presage.json", RESULTS / "regret_botorch.json")
+    )
+    print(
+        "| problem | trials | seeds | presage median (quartiles) | BoTorch median (quartiles) | ours better | seconds |"
+    )
     print("|---|---|---|---|---|---|---|")
     for name, p in PROBLEMS.items():
         a, b = ours["traces"].get(name, {}), theirs["traces"].get(name, {})
@@ -100,7 +106,9 @@ def table(output: Path | None = None) -> None:
         cells = [f"{np.median(r):.3g} ({np.quantile(r, 0.25):.2g} to {np.quantile(r, 0.75):.2g})" for r in regret]
         wins = int((regret[0] < regret[1]).sum())
         seconds = " : ".join(f"{np.median([t[s]['seconds'] for s in common]):.1f}" for t in (a, b))
-        print(f"| {name} | {p.trials} | {len(common)} | {cells[0]} | {cells[1]} | {wins} of {len(common)} | {seconds} |")
+        print(
+            f"| {name} | {p.trials} | {len(common)} | {cells[0]} | {cells[1]} | {wins} of {len(common)} | {seconds} |"
+        )
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Hypothesis draws the same examples in every run; `make test-all` may set HYPOTHESIS_PROFILE=search to draw new ones."""
+"""Hypothesis draws the same examples in every run; HYPOTHESIS_PROFILE=search draws many new ones."""
 
 import os
 

@@ -191,7 +191,7 @@ def test_a_new_choice_or_dimension_leaves_the_meaning_of_old_trials():
     study.tell_many([{"x": 0.5, "c": "b"}, {"x": 0.25, "c": "a"}], [1.0, 2.0])
     study.update_space(Space({"x": Float(0, 2), "c": Choice(["z", "a", "b"]), "n": Int(0, 4, default=1)}))
     assert [t.params for t in study.trials] == [{"x": 0.5, "c": "b"}, {"x": 0.25, "c": "a"}]
-    data = study._history.observations(1.0)
+    data = study._history.observations()
     # Halves and quarters of [0, 2]; the centres of thirds; level 1 of five.
     assert np.allclose(data.x, [[0.25, 5 / 6, 0.3], [0.125, 1 / 2, 0.3]], rtol=1e-15)
     study.tell_many([{"x": 0.5, "c": "b", "n": 1}], [3.0])  # the same point as trial 0

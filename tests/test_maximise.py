@@ -6,6 +6,7 @@ import pytest
 from presage import Choice, Float, Int, Space
 from presage.observations import columns_of
 from presage.proposers import Domain, Maximiser
+from presage.space import point_key
 
 NOWHERE = np.empty((0, 0))
 
@@ -14,12 +15,13 @@ def domain(space, tried=()):
     def legal(points):
         return np.array([space.satisfies(space.decode(point)) for point in points], dtype=bool)
 
-    def fresh(point):
-        return space.decode(point) not in tried
+    def key(point):
+        return point_key(space.decode(point))
 
+    taken = {point_key(params) for params in tried}
     points = space.points()
-    remaining = None if points is None else points[[fresh(point) for point in points]]
-    return Domain(columns_of(space), space.project, legal, fresh, remaining)
+    remaining = None if points is None else points[[key(point) not in taken for point in points]]
+    return Domain(columns_of(space), space.project, legal, key, taken, remaining)
 
 
 def search(space, values, gradients, seed=0, anchors=NOWHERE, **settings):

@@ -109,7 +109,7 @@ def legal(axis, value):
 
 
 def rounding(axis):
-    """How far a point of [0, 1] may move on its way to a Float and back: a few roundings of the value, in units of u."""
+    """How far a point of [0, 1] may move on its way to a Float and back: a few roundings of the value."""
     if axis.log:
         return 8 * EPS * (1 + 1 / math.log(axis.high / axis.low))
     return 4 * EPS * max(abs(axis.low), abs(axis.high), axis.high - axis.low) / (axis.high - axis.low)
@@ -210,12 +210,12 @@ def listed(space):
 
 SMALL = {
     "ints": Space({"a": Int(1, 4), "b": Int(1, 100, log=True)}),
-    "all kinds": Space({"a": Int(0, 3), "b": Choice(["x", None, (1, 2)]), "c": Constant(7), "d": Float(0, 1, step=0.25)}),
+    "kinds": Space({"a": Int(0, 3), "b": Choice(["x", None, (1, 2)]), "c": Constant(7), "d": Float(0, 1, step=0.5)}),
     "conditional": Space({
-        "a": Choice([1, True, "two"]), "b": Int(0, 4, when={"a": [1, "two"]}), "c": Choice("xy".split("y"), when={"b": [2]}),
+        "a": Choice([1, True, "two"]), "b": Int(0, 4, when={"a": [1, "two"]}), "c": Choice(["x", ""], when={"b": 2}),
         "d": Float(0, 1, step=0.5, when={"a": "two", "b": [0, 1]}), "e": Constant(0, when={"a": True}),
     }),
-    "constrained": Space({"a": Int(0, 9), "b": Int(0, 9)}, constraints=[lambda p: p["a"] < p["b"], lambda p: p["b"] % 2]),
+    "constrained": Space({"a": Int(0, 9), "b": Int(0, 9)}, constraints=[lambda p: p["a"] < p["b"], lambda p: p["a"]]),
     "nothing legal": Space({"a": Int(0, 9)}, constraints=[lambda p: False]),
 }  # fmt: skip
 
@@ -256,7 +256,7 @@ def test_check_takes_what_means_a_legal_value():
 def test_constraints_count_in_check_and_not_in_encode():
     space = Space({"a": Int(0, 9), "b": Int(0, 9)}, constraints=[lambda p: p["a"] < p["b"]])
     assert space.check({"a": 1, "b": 2}) == {"a": 1, "b": 2}
-    with pytest.raises(SpaceError, match="must satisfy the space's constraints, but got .*'a': 2"):
+    with pytest.raises(SpaceError, match=r"must satisfy the space's constraints, but got .*'a': 2"):
         space.check({"a": 2, "b": 2})
     assert space.decode(space.encode({"a": 2, "b": 2})) == {"a": 2, "b": 2}
     with pytest.raises(SpaceError, match=r"raised KeyError\('c'\)"):
@@ -295,9 +295,9 @@ WRONG_SPACES = {
     "set constant": (lambda: Constant({1}), "a Constant must be something JSON can hold", "{1}"),
     "when of nothing": (lambda: Space({"n": N, "x": Float(0, 1, when={})}), "when of 'x' must be a dictionary", "{}"),
     "when of a later": (lambda: Space({"x": Float(0, 1, when={"n": 1}), "n": N}), "comes before 'x'", "'n'"),
-    "when of a continuum": (lambda: Space({"x": X, "n": Int(1, 3, when={"x": 0.5})}), "must be an Int, a Choice", "'x'"),
-    "when of no value": (lambda: Space({"n": N, "x": Float(0, 1, when={"n": []})}), "gives no value for 'n'", "never exist"),
-    "when of a wrong value": (lambda: Space({"n": N, "x": Float(0, 1, when={"n": 7})}), "1 <= value <= 3 must hold", "7"),
+    "when of a continuum": (lambda: Space({"x": X, "n": Int(1, 3, when={"x": 0.5})}), "must be an Int", "'x'"),
+    "when of no value": (lambda: Space({"n": N, "x": Float(0, 1, when={"n": []})}), "gives no value", "never exist"),
+    "when of a wrong value": (lambda: Space({"n": N, "x": Float(0, 1, when={"n": 7})}), "1 <= value <= 3", "7"),
     "wrong default": (lambda: Space({"x": Float(0, 1, default=2)}), "the default of 'x'", "got 2.0"),
     "constraint": (lambda: Space({"x": X}, constraints=[True]), "must be callable", "True"),
 }  # fmt: skip

@@ -83,15 +83,15 @@ def test_wrong_tells_are_explained_and_change_nothing():
     for call, message in (
         (lambda: study.tell(1, 1.0), "from 0 to 0, but got 1"), (lambda: study.tell(-1, 1.0), "but got -1"),
         (lambda: study.tell("0", 1.0), "a Trial or its number, but got '0'"), (lambda: study.tell(True, 1.0), "True"),
-        (lambda: study.tell(trial), "a value or failed="), (lambda: study.tell(trial, 1.0, failed="x"), "a value or failed="),
+        (lambda: study.tell(trial), "a value or failed="), (lambda: study.tell(trial, 1.0, failed="x"), "or failed="),
         (lambda: study.tell(trial, "1.0"), "one finite number, but got str '1.0'"),
         (lambda: study.tell(trial, [1.0]), "got list"), (lambda: study.tell(trial, np.ones(2)), "got ndarray"),
         (lambda: study.tell(trial, True), "got bool True"), (lambda: study.tell(trial, 10**400), "one finite number"),
-        (lambda: study.tell(trial, 1.0, stddev=-1), "stddev >= 0"), (lambda: study.tell(trial, 1.0, stddev=math.nan), "stddev"),
+        (lambda: study.tell(trial, 1.0, stddev=-1), "stddev >= 0"), (lambda: study.tell(trial, 1, stddev=np.nan), "nan"),
         (lambda: study.tell(trial, 1.0, metrics={"loss": "low"}), "metric 'loss' must be one finite number"),
         (lambda: study.tell_many([{"x": 0.5}], [1.0, 2.0]), "equally many, but got 1 and 2"),
         (lambda: study.tell_many([{"x": 0.5}, {"x": 2}], [1.0, 2.0]), "0.0 <= value <= 1.0"),
-        (lambda: study.tell_many([{"x": 0.5}], [math.nan]), "got nan"), (lambda: study.enqueue({"x": 2}), "0.0 <= value"),
+        (lambda: study.tell_many([{"x": 0.5}], [math.nan]), "got nan"), (lambda: study.enqueue({"x": 2}), "0.0 <="),
         (lambda: study.ask(0), "1 or more, but got 0"), (lambda: study.ask(1.5), "whole number"),
     ):  # fmt: skip
         with pytest.raises(PresageError, match=message):
@@ -122,7 +122,7 @@ def test_what_is_told_is_kept():
         "told",
         0.2,
     )
-    data = study._history.observations(1.0)
+    data = study._history.observations()
     assert np.allclose(np.sqrt(data.noise) * data.scale, [0.1, 0.2])
 
 
@@ -306,10 +306,10 @@ def told(scale=1.0, offset=0.0):
     return study
 
 
-@pytest.mark.parametrize(
-    ("scale", "offset"),
-    [(4.0, 0.0), (1.0, 3.0), (0.25, -64.0), (1.0, 2.0**40), (2.0**-60, 0.0), (2.0**60, 0.0), (2.0**-990, 0.0), (2.0**1000, 0.0)],
-)  # fmt: skip
+UNITS = [(4.0, 0.0), (1.0, 3.0), (0.25, -64.0), (1.0, 2.0**40), *((2.0**power, 0.0) for power in (-990, -60, 60, 1000))]
+
+
+@pytest.mark.parametrize(("scale", "offset"), UNITS)
 def test_units_do_not_matter(scale, offset):
     plain, other = told(), told(scale, offset)
     here = {"x": 0.0, "y": 3.0}
@@ -336,7 +336,7 @@ def test_predictions_are_in_the_users_units():
         mean, stddev = study.predict(params)
         assert abs(mean - f(params)) < min(5, 6 * stddev)  # a tenth of their spread, and it knows how sure it is
     mean, _ = study.posterior().predict(SQUARE.encode(params)[None])
-    data = study._history.observations(1.0)
+    data = study._history.observations()
     assert study.predict(params).mean == data.center + data.scale * mean[0]
     with pytest.raises(SpaceError, match="must name 'y'"):
         study.predict({"x": 1})
@@ -375,7 +375,7 @@ def test_constraints_are_respected(width):
 
 
 def test_constraints_that_nothing_satisfies():
-    with pytest.raises(SpaceError, match="none of .* random ones does; loosen them"):
+    with pytest.raises(SpaceError, match=r"none of .* random ones does; loosen them"):
         Study(Space({"x": Float(0, 1)}, constraints=[lambda p: p["x"] > 2]), seed=0).ask()
     with pytest.raises(SpaceExhausted):
         Study(Space({"n": Int(0, 1)}, constraints=[lambda p: p["n"] > 2]), seed=0).ask()
@@ -393,7 +393,7 @@ def test_a_space_grows_under_a_running_study():
     assert study.best.value < -3
     assert any(t.params["x"] < -5 or t.params["x"] > 10 for t in study.trials)
     for space, message in (
-        (LINE, "trial 0 must be legal in the new space too: .*'y'"), (Space({"x": Float(0, 1), "y": Float(0, 15)}), "trial 0"),
+        (LINE, "trial 0 must be legal in the new space too: .*'y'"), (Space({**SQUARE, "x": Float(0, 1)}), "trial 0"),
         (Space({**wider, "z": Int(0, 3)}), "must name 'z'"),
     ):  # fmt: skip
         with pytest.raises(SpaceError, match=message):
@@ -449,7 +449,7 @@ def test_an_existing_name_is_opened_only_as_what_it_is(tmp_path):
     assert open_().seed == 1
     assert len(open_(seed=1).trials) == 1
     for arguments, message in (
-        ({"space": LINE}, "its space must be .*update_space"), ({"direction": "maximize"}, "its direction must be minimize"),
+        ({"space": LINE}, "its space must be .*update_space"), ({"direction": "maximize"}, "its direction must be"),
         ({"seed": 2}, "its seed must be 1, but got 2"),
     ):  # fmt: skip
         with pytest.raises(StudyError, match=message):
@@ -459,9 +459,9 @@ def test_an_existing_name_is_opened_only_as_what_it_is(tmp_path):
 
 def test_wrong_settings_are_explained():
     for arguments, message in (
-        ({"direction": "up"}, "'minimize' or 'maximize', but got 'up'"), ({"initial": 0}, "initial must be .* 1 or more"),
+        ({"direction": "up"}, "'minimize' or 'maximize', but got 'up'"), ({"initial": 0}, "initial must be"),
         ({"seed": -1}, "seed must be .* 0 or more, but got -1"), ({"seed": True}, "but got True"),
-        ({"replicates": 0}, "replicates must be"), ({"surrogate": "gpp"}, r"\['auto', 'gp', .*'random'\] or a Surrogate"),
+        ({"replicates": 0}, "replicates must be"), ({"surrogate": "gpp"}, r"\['auto', .*\] or a Surrogate"),
         ({"acquisition": "ei!"}, r"'logei'.*\] or a Acquisition, but got 'ei!'"),
     ):  # fmt: skip
         with pytest.raises(StudyError, match=message):
@@ -604,7 +604,7 @@ def test_a_lost_worker_says_nothing_about_the_point():
         assert (trial.number, trial.attempt) == (0, attempt + 1)
     study.tell_outcome(trial, Outcome(failure=Failure("lost", "gone")))
     assert states(study) == ["failed"]
-    assert not study._history.observations(1.0).failed.any()
+    assert not study._history.observations().failed.any()
 
 
 # Ctrl-C and other ends.
@@ -721,7 +721,8 @@ def sound(study):
 
 VALUES = {
     "zero": lambda x: 0.0, "constant": lambda x: 3.7, "large constant": lambda x: 1e12 / 3, "huge": lambda x: 1e300 * x,
-    "both ends": lambda x: math.copysign(1.7e308, x - 0.4), "tiny": lambda x: 1e-300 * x, "denormal": lambda x: 5e-324 * round(9 * x),
+    "both ends": lambda x: math.copysign(1.7e308, x - 0.4), "tiny": lambda x: 1e-300 * x,
+    "denormal": lambda x: 5e-324 * round(9 * x),
     "offset": lambda x: 1e12 + x, "step": lambda x: float(x > 0.5), "outlier": lambda x: 1e15 if x > 0.7 else x,
     "spike": lambda x: 1 / max(abs(x - 0.5), 1e-18),
 }  # fmt: skip

@@ -27,14 +27,14 @@ def test_a_warp_standardises_keeps_order_and_can_be_undone(exponent):
     assert latent.std() == pytest.approx(1.0, rel=1e-12)
     assert np.allclose(warp.forward(Y), latent, atol=1e-12)
     below = np.array([Y.min() - 3.0, Y.min() - 1e-3])
-    for y in (Y[Y < np.quantile(Y, 0.9)], below):
+    for y in (np.sort(Y)[:27], below):
         assert np.allclose(warp.inverse(warp.forward(y)), y, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_slopes_are_those_of_finite_differences(exponent):
     warp, _, slope, log_scale_slope = Warp.of(Y, exponent)
-    y = Y[Y > Y.min() + 0.05]
+    y = np.sort(Y)[5:]
     same_slope(np.exp(warp.log_slope(y)), central(lambda step: warp.forward(y + step)))
     same_slope(slope, central(lambda step: Warp.of(Y, exponent + step)[1]))
     scale = central(lambda step: np.log(np.array([Warp.of(Y, exponent + step)[0].scale])))

@@ -3,7 +3,9 @@
 Example:
     >>> import presage
     >>> space = presage.Space({"x": presage.Float(-5, 10), "y": presage.Float(0, 15)})
-    >>> result = presage.minimize(lambda p: (p["x"] - 1) ** 2 + (p["y"] - 2) ** 2, space, trials=20, seed=0, progress=False)
+    >>> def f(params):
+    ...     return (params["x"] - 1) ** 2 + (params["y"] - 2) ** 2
+    >>> result = presage.minimize(f, space, trials=20, seed=0, progress=False)
     >>> result.best.value < 0.1
     True
 """

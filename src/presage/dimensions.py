@@ -97,7 +97,7 @@ class Dimension:
 
     def __repr__(self) -> str:
         """As one would write it: defaults left out."""
-        given = [(f, getattr(self, f.name)) for f in sorted(fields(self), key=lambda f: f.kw_only) if f.init]
+        given = [(f, getattr(self, f.name)) for f in sorted(fields(self), key=lambda f: bool(f.kw_only)) if f.init]
         shown = [f"{f.name}={value!r}" if f.kw_only else repr(value) for f, value in given if value is not f.default]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -157,9 +157,13 @@ class Float(_Graded):
             step = _number(self.step, "step")
             object.__setattr__(self, "step", step)
             if not (step > 0 and (self.levels or 0) > 1):
-                raise SpaceError(f"0 < step <= high - low must hold, but got step={step}, high - low={self.high - self.low}")
+                raise SpaceError(
+                    f"0 < step <= high - low must hold, but got step={step}, high - low={self.high - self.low}"
+                )
             if step * LARGEST_INT < (largest := max(abs(self.low), abs(self.high))):
-                raise SpaceError(f"step >= {largest / LARGEST_INT} must hold for such bounds, but got step={step}; leave it out")
+                raise SpaceError(
+                    f"step >= {largest / LARGEST_INT} must hold for such bounds, but got step={step}; leave it out"
+                )
             if self.log:
                 raise SpaceError("step and log=True do not go together; use a Choice of the values, or leave one out")
 
@@ -181,13 +185,17 @@ class Float(_Graded):
     def check(self, value: Any) -> float:
         number = _number(value, "a Float")
         if not self.low <= number <= self.high:
-            raise SpaceError(f"{self.low} <= value <= {self.high} must hold, but got {number}; widen the bounds to use it")
+            raise SpaceError(
+                f"{self.low} <= value <= {self.high} must hold, but got {number}; widen the bounds to use it"
+            )
         if self.step is None:
             return number
         nearest = self._on_grid(round((number - self.low) / self.step))
         rounding = 4 * math.ulp(max(abs(self.low), abs(self.high)))  # of whoever computed low + k step
         if abs(number - nearest) > 1e-9 * self.step + rounding:
-            raise SpaceError(f"value must be low + a multiple of step={self.step}, but got {number}; nearest is {nearest}")
+            raise SpaceError(
+                f"value must be low + a multiple of step={self.step}, but got {number}; nearest is {nearest}"
+            )
         return nearest
 
     def encode(self, value: float) -> float:
@@ -245,7 +253,9 @@ class Int(_Graded):
     def check(self, value: Any) -> int:
         number = _whole(value, "an Int")
         if not self.low <= number <= self.high:
-            raise SpaceError(f"{self.low} <= value <= {self.high} must hold, but got {number}; widen the bounds to use it")
+            raise SpaceError(
+                f"{self.low} <= value <= {self.high} must hold, but got {number}; widen the bounds to use it"
+            )
         return number
 
     def encode(self, value: int) -> float:
@@ -296,7 +306,9 @@ class Choice(_Graded):
             raise SpaceError(f"a Choice takes a list of options, but got {self.options!r}")
         options = tuple(plain(option) for option in self.options)
         if len(options) < 2:
-            raise SpaceError(f"a Choice needs at least two options, but got {list(options)}; one single value is a Constant")
+            raise SpaceError(
+                f"a Choice needs at least two options, but got {list(options)}; one single value is a Constant"
+            )
         keys: dict[str, int] = {}
         for level, option in enumerate(options):
             key = json_key(option, "an option")
@@ -317,7 +329,9 @@ class Choice(_Graded):
             equal = (i for i, option in enumerate(self.options) if not isinstance(option, bool) and option == value)
             level = next(equal, None)
         if level is None:
-            raise SpaceError(f"value must be one of {list(self.options)}, but got {value!r}; add it to the options to use it")
+            raise SpaceError(
+                f"value must be one of {list(self.options)}, but got {value!r}; add it to the options to use it"
+            )
         return level
 
     def check(self, value: Any) -> Any:

@@ -52,12 +52,15 @@ class History:
         payload = event.payload
         take = getattr(self, f"_on_{payload.get('type')}", None)
         if event.seq != self.seq + 1 or take is None:
-            raise StorageError(f"event {self.seq + 1} must come next and be known, but got {event.seq}: {payload}; upgrade presage?")
+            raise StorageError(
+                f"event {self.seq + 1} must come next and be known, but got {event.seq}: {payload}; upgrade presage?"
+            )
         take(payload)
         self.seq = event.seq
 
     def _on_created(self, payload: dict[str, Any]) -> None:
         self.header = payload
+        self._on_settings(payload)
         self._take_space(payload["space"])
 
     def _take_space(self, stored: dict[str, Any]) -> None:
@@ -91,7 +94,11 @@ class History:
     def _on_suggested(self, payload: dict[str, Any]) -> None:
         number = payload["number"]
         self._add(
-            number, payload["params"], source=payload["source"], suggested=payload["at"], latency=payload.get("latency", 0.0)
+            number,
+            payload["params"],
+            source=payload["source"],
+            suggested=payload["at"],
+            latency=payload.get("latency", 0.0),
         )
         self.owners[number] = payload["owner"]
         self.handed[number] += 1
@@ -145,7 +152,9 @@ class History:
     # What follows from it.
     def unfinished(self) -> Trial | None:
         """The first trial that nobody works on: waiting, or running in a process of this machine that is gone."""
-        return next((t for t in self.trials if t.state == "waiting" or (t.state == "running" and self.orphaned(t))), None)
+        return next(
+            (t for t in self.trials if t.state == "waiting" or (t.state == "running" and self.orphaned(t))), None
+        )
 
     def orphaned(self, trial: Trial) -> bool:
         """Whether the process that ran it is known to be gone."""
@@ -156,7 +165,12 @@ class History:
         others = (t for t in self.trials if t.state == "running" and self.owners.get(t.number) != myself())
         return sum(not self.orphaned(trial) for trial in others)
 
-    def observations(self, sign: float) -> Observations:
+    @property
+    def sign(self) -> float:
+        """What values are multiplied by so that smaller is better."""
+        return 1.0 if self.header["direction"] == "minimize" else -1.0
+
+    def observations(self) -> Observations:
         """What surrogates see; lost trials and waiting ones say nothing. Rows are in the order of trial numbers."""
         rows = [
             t for t in self.trials
@@ -165,7 +179,7 @@ class History:
         columns = columns_of(self.space)
         return observe(
             np.array([self.points[t.number] for t in rows]).reshape(len(rows), len(columns)),
-            np.array([sign * t.values[0] if t.values else np.nan for t in rows], dtype=float), columns,
+            np.array([self.sign * t.values[0] if t.values else np.nan for t in rows], dtype=float), columns,
             stddev=np.array([np.nan if t.stddev is None else t.stddev for t in rows], dtype=float),
             failed=np.array([t.state == "failed" for t in rows], dtype=bool),
             pending=np.array([t.state == "running" for t in rows], dtype=bool),

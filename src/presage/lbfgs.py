@@ -26,7 +26,7 @@ class Minima(NamedTuple):
 
 
 def minimize(
-    function: Batch, start: np.ndarray, lower: np.ndarray, upper: np.ndarray,
+    function: Batch, start: np.ndarray, lower: np.ndarray | float, upper: np.ndarray | float,
     *, evaluations: int = 60, memory: int = 10, gradient_tol: float = 1e-5, value_tol: float = 1e-9,
 ) -> Minima:  # fmt: skip
     """Minimise a batch of functions on boxes.

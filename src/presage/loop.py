@@ -107,7 +107,12 @@ def run(
     """
     if trials is None and seconds is None and target is None and patience is None:
         raise StudyError("at least one of trials, seconds, target and patience must be given, or the search never ends")
-    for what, limit in (("trials", trials), ("seconds", seconds), ("patience", patience), ("max_failures", max_failures)):
+    for what, limit in (
+        ("trials", trials),
+        ("seconds", seconds),
+        ("patience", patience),
+        ("max_failures", max_failures),
+    ):
         if limit is not None and limit <= 0:
             raise StudyError(f"{what} > 0 must hold, but got {limit}")
     if not callable(objective):
@@ -238,8 +243,10 @@ def minimize(
         >>> result.best.value < functions.branin.minimum + 0.1
         True
     """
-    return _search("minimize", objective, space, trials, seed, initial, surrogate, acquisition, start, workers, executor,
-                   storage, name, progress, callbacks, stopping)  # fmt: skip
+    return _search(
+        "minimize", objective, space, trials, seed, initial, surrogate, acquisition, start, workers, executor, storage,
+        name, progress, callbacks, stopping,
+    )  # fmt: skip
 
 
 def maximize(
@@ -250,8 +257,10 @@ def maximize(
     callbacks: Sequence[Callback] = (), **stopping: Any,
 ) -> Result:  # fmt: skip
     """Find the params at which an objective is largest; arguments as for `minimize`."""
-    return _search("maximize", objective, space, trials, seed, initial, surrogate, acquisition, start, workers, executor,
-                   storage, name, progress, callbacks, stopping)  # fmt: skip
+    return _search(
+        "maximize", objective, space, trials, seed, initial, surrogate, acquisition, start, workers, executor, storage,
+        name, progress, callbacks, stopping,
+    )  # fmt: skip
 
 
 def _search(

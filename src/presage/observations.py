@@ -65,7 +65,8 @@ class Observations:
         """The table with one more pending row."""
         return replace(
             self, x=np.vstack([self.x, point]), y=np.append(self.y, 0.0), noise=np.append(self.noise, 0.0),
-            mask=np.append(self.mask, False), failed=np.append(self.failed, False), pending=np.append(self.pending, True),
+            mask=np.append(self.mask, False), failed=np.append(self.failed, False),
+            pending=np.append(self.pending, True),
         )  # fmt: skip
 
     def padded(self) -> "Observations":

@@ -51,5 +51,7 @@ def show(study: "Study", trials: int | None, wanted: bool) -> Iterator[View]:
         TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        fields = {"best": "none yet", "failed": "", "pace": "-"}
-        yield Bar(bar, bar.add_task(study.direction, total=trials, completed=study._history.finished, **fields))
+        done = study._history.finished
+        yield Bar(
+            bar, bar.add_task(study.direction, total=trials, completed=done, best="none yet", failed="", pace="-")
+        )

@@ -59,7 +59,9 @@ class Space(Mapping[str, Dimension]):
         if not isinstance(name, str) or not name:
             raise SpaceError(f"a dimension's name must be a non-empty string, but got {name!r}")
         if not isinstance(dimension, Dimension):
-            raise SpaceError(f"dimension {name!r} {NOT_A_DIMENSION}, but got {dimension!r}; write presage.Float(low, high)")
+            raise SpaceError(
+                f"dimension {name!r} {NOT_A_DIMENSION}, but got {dimension!r}; write presage.Float(low, high)"
+            )
         if dimension.when is not None:
             dimension, self._parents[name] = self._resolve(name, dimension)
         if dimension.default is not None:
@@ -72,15 +74,21 @@ class Space(Mapping[str, Dimension]):
     def _resolve(self, name: str, dimension: Dimension) -> tuple[Dimension, dict[str, np.ndarray]]:
         """Check a condition and put it in its canonical form."""
         if not isinstance(dimension.when, Mapping) or not dimension.when:
-            raise SpaceError(f"when of {name!r} must be a dictionary such as {{'layers': [2, 3]}}, but got {dimension.when!r}")
+            raise SpaceError(
+                f"when of {name!r} must be a dictionary such as {{'layers': [2, 3]}}, but got {dimension.when!r}"
+            )
         when: dict[str, tuple[Any, ...]] = {}
         levels: dict[str, np.ndarray] = {}
         for parent, values in dimension.when.items():
             if parent not in self._dimensions:
-                raise SpaceError(f"when of {name!r} names {parent!r}, which must be a dimension that comes before {name!r}")
+                raise SpaceError(
+                    f"when of {name!r} names {parent!r}, which must be a dimension that comes before {name!r}"
+                )
             axis = self._dimensions[parent]
             if axis.levels is None:
-                raise SpaceError(f"when of {name!r} names {parent!r}, which must be an Int, a Choice or a Float with step")
+                raise SpaceError(
+                    f"when of {name!r} names {parent!r}, which must be an Int, a Choice or a Float with step"
+                )
             many = list(values) if isinstance(values, list | tuple | range | set | frozenset) else [values]
             try:
                 when[parent] = tuple(axis.check(value) for value in many)
@@ -156,7 +164,9 @@ class Space(Mapping[str, Dimension]):
         for name, dimension in self._dimensions.items():
             if not self._exists(name, full):
                 if name in params:
-                    raise SpaceError(f"{name!r} exists only when {dict(dimension.when or {})}; leave it out of {dict(params)}")
+                    raise SpaceError(
+                        f"{name!r} exists only when {dict(dimension.when or {})}; leave it out of {dict(params)}"
+                    )
                 continue
             if name in params:
                 try:
@@ -168,7 +178,9 @@ class Space(Mapping[str, Dimension]):
             elif dimension.default is not None:
                 full[name] = dimension.default
             else:
-                raise SpaceError(f"params must name {name!r}, but got {dict(params)}; give it, or give the dimension a default")
+                raise SpaceError(
+                    f"params must name {name!r}, but got {dict(params)}; give it, or give the dimension a default"
+                )
         return full
 
     def _exists(self, name: str, params: Params) -> bool:
@@ -237,7 +249,9 @@ class Space(Mapping[str, Dimension]):
             if total > ENUMERABLE:
                 return None
         if self._points is None:
-            axes = [self[name].center(np.arange(count)) for name, count in zip(self.columns, self.levels, strict=True)]
+            axes = [
+                self[name].center(np.arange(count or 0)) for name, count in zip(self.columns, self.levels, strict=True)
+            ]
             grid = self.project(np.array(list(itertools.product(*axes))))
             distinct = np.unique(np.where(np.isnan(grid), -1.0, grid), axis=0)
             distinct[distinct < 0] = np.nan

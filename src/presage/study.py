@@ -14,20 +14,20 @@ import numpy as np
 
 from presage.errors import Conflict, SpaceError, SpaceExhausted, StudyError, TrialError
 from presage.history import History, myself
-from presage.space import Params, Space, point_key
+from presage.space import Params, Space
 from presage.storage import Storage, open_storage
+from presage.suggester import Suggester
 from presage.trial import Failure, Outcome, Trial, usable
 
 if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
     from presage.loop import Callback, Result
-    from presage.proposers import Domain, Proposer
+    from presage.observations import Observations
     from presage.surrogates import Posterior, Surrogate
 
 Direction = Literal["minimize", "maximize"]
 FORMAT = 1  # of the events; a later presage reads every earlier one
 ATTEMPTS = 3  # how often a trial is handed out before it fails for want of a worker that survives
-INITIAL_DESIGN = 0x5EED  # tells the stream of the initial design apart from those of the trials
 
 
 class Prediction(NamedTuple):
@@ -72,7 +72,9 @@ class Study:
         if direction not in ("minimize", "maximize"):
             raise StudyError(f"direction must be 'minimize' or 'maximize', but got {direction!r}")
         for what, value, least in (("initial", initial, 1), ("seed", seed, 0), ("replicates", replicates, 1)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least
+            ):
                 raise StudyError(f"{what} must be a whole number of {least} or more, but got {value!r}")
         self.name = "study" if name is None else name
         self._storage = open_storage(storage)
@@ -80,9 +82,8 @@ class Study:
         self._lock = threading.RLock()
         self._state: dict[str, np.ndarray] = {}
         self._state_seq = 0
-        self._listed: tuple[Space, np.ndarray, list[str]] | None = None
         self.stop_requested = False
-        self._proposer = _proposer(surrogate, acquisition)
+        self._suggester = Suggester(surrogate, acquisition)
         header = {
             "type": "created", "format": FORMAT, "space": space.to_json(), "direction": direction,
             "surrogate": _spec(surrogate), "acquisition": _spec(acquisition),
@@ -108,8 +109,14 @@ class Study:
             ("seed", seed if seed is not None else old.header["seed"], old.header["seed"]),
         ):  # fmt: skip
             if mine != stored:
-                remedy = "use another name=, or load_study() and then study.update_space()" if what == "space" else "use another name="
-                raise StudyError(f"study {self.name!r} exists, so its {what} must be {stored}, but got {mine}; {remedy}")
+                remedy = (
+                    "use another name=, or load_study() and then study.update_space()"
+                    if what == "space"
+                    else "use another name="
+                )
+                raise StudyError(
+                    f"study {self.name!r} exists, so its {what} must be {stored}, but got {mine}; {remedy}"
+                )
 
     # Facts.
     @property
@@ -146,7 +153,7 @@ class Study:
 
     @property
     def _sign(self) -> float:
-        return 1.0 if self.direction == "minimize" else -1.0
+        return self._history.sign
 
     def __repr__(self) -> str:
         h = self._history
@@ -209,7 +216,7 @@ class Study:
         began = time.perf_counter()
         history = self._history
         first = len(history.trials)
-        points, source, state = self._choose(count, np.random.default_rng([self.seed, first]))
+        points, source, state = self._suggester.choose(history, self._state, count)
         if not len(points):
             raise SpaceExhausted(f"every point of the space has been tried or is being tried, {first} trials in all")
         latency = (time.perf_counter() - began) / len(points)
@@ -221,54 +228,12 @@ class Study:
         self._append(events, [f"number:{first}"], state)
         return history.trials[first : first + len(points)]
 
-    def _choose(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, str, dict[str, np.ndarray] | None]:
-        from presage.proposers.random import RandomSearch, first_fresh
-        from presage.sobol import sobol
-
-        history, domain = self._history, self._domain()
-        missing = history.header["initial"] - len(history.trials)
-        informed = any(trial.values for trial in history.trials)
-        if isinstance(self._proposer, RandomSearch) or (informed and missing <= 0):
-            data = history.observations(self._sign)
-            points, state, info = self._proposer.propose(self._state, data, domain, count, rng=rng)
-            return points, info["source"], None if state is self._state else state
-        if missing > 0 and informed:
-            count = min(count, missing)
-        design = np.random.default_rng([self.seed, INITIAL_DESIGN])
-        points = domain.project(sobol(2 * (len(history.trials) + count) + 64, self.space.dim, design))
-        points = first_fresh(points[domain.legal(points)], domain, count)
-        if not len(points):  # rare legal points, or a space that is nearly used up
-            points = RandomSearch().propose({}, history.observations(self._sign), domain, count, rng=rng).points
-        return points, "initial", None
-
-    def _domain(self) -> "Domain":
-        from presage.observations import columns_of
-        from presage.proposers import Domain
-
-        history, space, often = self._history, self.space, self._history.header["replicates"]
-        if self._listed is None or self._listed[0] is not space:
-            listed = space.points()
-            if listed is not None:
-                self._listed = (space, listed, [point_key(space.decode(point)) for point in listed])
-        remaining = None
-        if self._listed is not None and self._listed[0] is space:
-            _, listed, keys = self._listed
-            remaining = listed[[history.tried[key] < often for key in keys]]
-
-        def legal(points: np.ndarray) -> np.ndarray:
-            if not space.constraints:
-                return np.ones(len(points), dtype=bool)
-            return np.array([space.satisfies(space.decode(point)) for point in points], dtype=bool)
-
-        def fresh(point: np.ndarray) -> bool:
-            return history.tried[point_key(space.decode(point))] < often
-
-        return Domain(columns_of(space), space.project, legal, fresh, remaining)
-
     def enqueue(self, params: Mapping[str, Any]) -> Trial:
         """Have these params tried next, even if they were tried before."""
         full = self.space.check(params)
-        number = self._add_trial(lambda number: {"type": "enqueued", "number": number, "params": full, "at": time.time()})
+        number = self._add_trial(
+            lambda number: {"type": "enqueued", "number": number, "params": full, "at": time.time()}
+        )
         return self._history.trials[number]
 
     # Telling.
@@ -310,7 +275,9 @@ class Study:
         """Record what an executor made of a trial. A lost worker's trial is handed out again, up to three times."""
         reports = [list(pair) for pair in outcome.reports]
         if outcome.failure is None:
-            self._finish(trial.number, {"type": "told", "number": trial.number, "values": [outcome.value], "reports": reports})
+            self._finish(
+                trial.number, {"type": "told", "number": trial.number, "values": [outcome.value], "reports": reports}
+            )
         elif outcome.failure.kind == "lost" and trial.attempt < ATTEMPTS:
             self.interrupt(trial, lost=True)
         else:
@@ -353,7 +320,9 @@ class Study:
             self._sync()
             if not 0 <= number < len(self._history.trials):
                 count = len(self._history.trials)
-                raise TrialError(f"trial numbers go from 0 to {count - 1}, but got {number}; use tell_many for data from elsewhere")
+                raise TrialError(
+                    f"trial numbers go from 0 to {count - 1}, but got {number}; use tell_many for data from elsewhere"
+                )
         return int(number)
 
     def tell_many(
@@ -412,17 +381,10 @@ class Study:
         value = self._sign * (data.center + data.scale * float(mean[0]))
         return Prediction(value, data.scale * math.sqrt(float(variance[0])))
 
-    def _fitted(self) -> tuple["Posterior", Any]:
-        from presage.proposers import ModelBased
-        from presage.threads import few_threads
-
-        with self._lock, few_threads():
+    def _fitted(self) -> tuple["Posterior", "Observations"]:
+        with self._lock:
             self._sync()
-            data = self._history.observations(self._sign)
-            if not data.count:
-                raise StudyError("a surrogate needs at least one value, but none was told yet")
-            model = self._proposer if isinstance(self._proposer, ModelBased) else ModelBased()
-            return model.fit(self._state, data, rng=np.random.default_rng([self.seed, len(self._history.trials)]))[0], data
+            return self._suggester.fit(self._history, self._state)
 
     # Running.
     def optimize(
@@ -518,26 +480,6 @@ def _versions() -> dict[str, str]:
 
 def _spec(setting: Any) -> Any:
     return setting if isinstance(setting, str) else {"object": repr(setting)}
-
-
-def _proposer(surrogate: "str | Surrogate", acquisition: "str | Acquisition") -> "Proposer":
-    from presage import acquisitions, surrogates
-    from presage.proposers import ModelBased, RandomSearch
-
-    if surrogate == "random":
-        return RandomSearch()
-    model = _named("surrogate", "gp" if surrogate == "auto" else surrogate, surrogates.BY_NAME, surrogates.Surrogate)
-    worth = _named("acquisition", "logei" if acquisition == "auto" else acquisition, acquisitions.BY_NAME, acquisitions.Acquisition)
-    return ModelBased(model, worth)
-
-
-def _named(what: str, setting: Any, names: dict[str, Any], kind: type) -> Any:
-    if isinstance(setting, str) and setting in names:
-        return names[setting]()
-    if isinstance(setting, kind):
-        return setting
-    known = ["auto", *names, *(["random"] if what == "surrogate" else [])]
-    raise StudyError(f"{what} must be one of {known} or a {kind.__name__}, but got {setting!r}")
 
 
 def _pack(state: dict[str, np.ndarray]) -> bytes:

@@ -114,7 +114,9 @@ def usable(value: Any, what: str = "a value") -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TrialError(f"{what} must be one finite number, but got {type(value).__name__} {_short(value)} ({error})") from None
+        raise TrialError(
+            f"{what} must be one finite number, but got {type(value).__name__} {_short(value)} ({error})"
+        ) from None
     if not math.isfinite(number):
         raise TrialError(f"{what} must be one finite number, but got {number}")
     return number

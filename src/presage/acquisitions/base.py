@@ -27,7 +27,9 @@ class Acquisition(ABC):
         """The value of each of the points [n, d] alone, [n]."""
 
     @abstractmethod
-    def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> tuple[np.ndarray, np.ndarray]:
+    def values_and_gradients(
+        self, posterior: Posterior, x: np.ndarray, context: Context
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The same with derivatives in x, [n] and [n, d]."""
 
 
@@ -41,7 +43,9 @@ class OfMarginal(Acquisition):
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
         return self.score(posterior.marginal(x), context)[0]
 
-    def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> tuple[np.ndarray, np.ndarray]:
+    def values_and_gradients(
+        self, posterior: Posterior, x: np.ndarray, context: Context
+    ) -> tuple[np.ndarray, np.ndarray]:
         law, mean_slope, variance_slope = posterior.marginal_gradient(x)
         value, by_mean, by_variance = self.score(law, context)
         gradient = np.einsum("cn,cnd->nd", by_mean, mean_slope) + np.einsum("cn,cnd->nd", by_variance, variance_slope)

@@ -43,7 +43,9 @@ class Feasible(Acquisition):
         z = law.mean[0] / np.sqrt(law.variance[0] + LABEL_NOISE)
         return self.base.values(posterior, x, context) + _log_ndtr(z)[0]
 
-    def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> tuple[np.ndarray, np.ndarray]:
+    def values_and_gradients(
+        self, posterior: Posterior, x: np.ndarray, context: Context
+    ) -> tuple[np.ndarray, np.ndarray]:
         value, gradient = self.base.values_and_gradients(posterior, x, context)
         law, mean_slope, variance_slope = self.labels.marginal_gradient(x)
         spread = law.variance[0] + LABEL_NOISE

@@ -1,7 +1,7 @@
 """The protocol of a proposer: observations in, points to try out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,14 +22,16 @@ class Domain:
         columns: what each column is.
         project: snaps points [n, d] to legal ones.
         legal: which of some projected points satisfy the constraints, [n].
-        fresh: whether one projected point may be proposed: neither tried nor pending.
+        key: the point as the user sees it; different points of the cube may be the same one.
+        taken: keys that may not be proposed again: tried or pending as often as is allowed.
         remaining: all points that may still be proposed, [n, d], for finite spaces small enough to list.
     """
 
     columns: tuple[Column, ...]
     project: Callable[[np.ndarray], np.ndarray]
     legal: Callable[[np.ndarray], np.ndarray]
-    fresh: Callable[[np.ndarray], bool]
+    key: Callable[[np.ndarray], str]
+    taken: Container[str] = frozenset()
     remaining: np.ndarray | None = None
 
     def random(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -45,8 +47,21 @@ class Domain:
                 break
         if not have:
             tried = ATTEMPTS * max(count, 64)
-            raise SpaceError(f"some point must satisfy the constraints, but none of {tried} random ones does; loosen them")
+            raise SpaceError(
+                f"some point must satisfy the constraints, but none of {tried} random ones does; loosen them"
+            )
         return np.concatenate(found)
+
+    def fresh(self, points: np.ndarray, count: int, besides: Container[str] = ()) -> np.ndarray:
+        """The first `count` points that may be proposed and differ from each other and from some others, by key."""
+        chosen: dict[str, np.ndarray] = {}
+        for point in points:
+            if len(chosen) == count:
+                break
+            key = self.key(point)
+            if key not in self.taken and key not in besides:
+                chosen.setdefault(key, point)
+        return np.array(list(chosen.values())).reshape(len(chosen), len(self.columns))
 
 
 class Proposal(NamedTuple):
@@ -61,5 +76,7 @@ class Proposer(ABC):
     """How the next points are chosen. Configuration only; its memory is the state that it returns."""
 
     @abstractmethod
-    def propose(self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator) -> Proposal:
+    def propose(
+        self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
+    ) -> Proposal:
         """Choose points that are legal, fresh and different from each other."""

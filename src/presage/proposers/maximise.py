@@ -35,7 +35,13 @@ class Maximiser:
     rounds: int = 4
 
     def __call__(
-        self, values: Values, gradients: Gradients | None, domain: Domain, anchors: np.ndarray, *, rng: np.random.Generator
+        self,
+        values: Values,
+        gradients: Gradients | None,
+        domain: Domain,
+        anchors: np.ndarray,
+        *,
+        rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Legal points in falling order of value, [m, d] and [m]. Finite spaces small enough to list are exhausted.
 
@@ -99,7 +105,13 @@ class Maximiser:
 
         start = np.where(free, points, 0.0)
         found = lbfgs.minimize(
-            negative, start, 0.0, np.where(free, 1.0, 0.0), evaluations=self.evaluations, gradient_tol=1e-4, value_tol=1e-7
+            negative,
+            start,
+            0.0,
+            np.where(free, 1.0, 0.0),
+            evaluations=self.evaluations,
+            gradient_tol=1e-4,
+            value_tol=1e-7,
         )
         moved = np.where(free, found.x, points)
         better = (-found.value > worth) & domain.legal(moved)

@@ -9,7 +9,7 @@ from presage.acquisitions import Acquisition, Context, Feasible, LogExpectedImpr
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.maximise import Maximiser
-from presage.proposers.random import RandomSearch, first_fresh
+from presage.proposers.random import RandomSearch
 from presage.surrogates import GaussianProcess, Posterior, State, Surrogate
 from presage.threads import few_threads
 
@@ -33,20 +33,26 @@ class ModelBased(Proposer):
     acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
     maximiser: Maximiser = field(default_factory=Maximiser)
 
-    def propose(self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator) -> Proposal:
+    def propose(
+        self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
+    ) -> Proposal:
         with few_threads():
             try:
                 return self._propose(state, data, domain, count, rng)
             except (FloatingPointError, np.linalg.LinAlgError) as error:
-                warnings.warn(f"{type(self.surrogate).__name__} could not be fitted ({error}); suggesting at random", stacklevel=2)
+                warnings.warn(
+                    f"{type(self.surrogate).__name__} could not be fitted ({error}); suggesting at random", stacklevel=2
+                )
                 return RandomSearch().propose(state, data, domain, count, rng=rng)
 
-    def _propose(self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator) -> Proposal:
+    def _propose(
+        self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator
+    ) -> Proposal:
         posterior, state, info = self.fit(state, data, rng=rng)
         acquisition = Feasible.learned(self.acquisition, data) if data.failed.any() else self.acquisition
         order = np.argsort(np.where(data.mask, data.y, np.inf), kind="stable")
         anchors = data.x[order[: min(ANCHORS, data.count)]]
-        chosen = np.empty((0, len(domain.columns)))
+        chosen, keys = np.empty((0, len(domain.columns))), set[str]()
         for _ in range(count):
             believed = self._believe(posterior, state, data, rng)
             context = Context(best=believed.incumbent())
@@ -59,12 +65,14 @@ class ModelBased(Proposer):
             ) -> tuple[np.ndarray, np.ndarray]:
                 return acquisition.values_and_gradients(believed, x, context)
 
-            points, worth = self.maximiser(values, gradients if believed.differentiable else None, domain, anchors, rng=rng)
-            new = first_fresh(points, domain, len(chosen) + 1)
-            new = new[[not (chosen == point).all(axis=1).any() for point in new]] if len(chosen) else new
+            points, worth = self.maximiser(
+                values, gradients if believed.differentiable else None, domain, anchors, rng=rng
+            )
+            new = domain.fresh(points, 1, besides=keys)
             if not len(new):
                 break
-            chosen = np.vstack([chosen, new[:1]])
+            chosen = np.vstack([chosen, new])
+            keys.add(domain.key(new[0]))
             data = data.with_pending(new[0])
             info["acquisition"] = float(worth[0])
         return Proposal(chosen, state, info)

@@ -25,7 +25,9 @@ class Storage(ABC):
         """Begin a study with its first event (seq 1); Conflict if the name is taken."""
 
     @abstractmethod
-    def append(self, study: str, payloads: Iterable[Payload], *, claims: Iterable[str] = (), state: bytes | None = None) -> int:
+    def append(
+        self, study: str, payloads: Iterable[Payload], *, claims: Iterable[str] = (), state: bytes | None = None
+    ) -> int:
         """Add events at the end, all or none, and return the last sequence number.
 
         Args:

@@ -24,6 +24,9 @@ class Prior(NamedTuple):
     spread: float
 
 
+LENGTHSCALE, VARIANCE, NOISE = Prior(0.205, math.sqrt(3.0)), Prior(1.0, 1.0), Prior(1e-4, 3.0)
+
+
 @dataclass(frozen=True)
 class GaussianProcess(Surrogate):
     """ARD Matern-5/2 process with constant mean and inferred noise; MAP hyperparameters (docs/notation.md).
@@ -38,9 +41,9 @@ class GaussianProcess(Surrogate):
         warp: mean and standard deviation of the exponent of the values' warp, or None to leave the values alone.
     """
 
-    lengthscale: Prior = Prior(0.205, math.sqrt(3.0))
-    variance: Prior = Prior(1.0, 1.0)
-    noise: Prior = Prior(1e-4, 3.0)
+    lengthscale: Prior = LENGTHSCALE
+    variance: Prior = VARIANCE
+    noise: Prior = NOISE
     smallest_noise: float = 1e-8
     warp: tuple[float, float] | None = (1.0, 1.0)
 
@@ -70,11 +73,17 @@ class GaussianProcess(Surrogate):
         )  # fmt: skip
         best = int(np.argmin(found.value))
         theta = found.x[best] if np.isfinite(found.value[best]) else center
-        return condition(table, theta[None], warped), {"evaluations": found.evaluations, "energy": float(found.value[best])}
+        return condition(table, theta[None], warped), {
+            "evaluations": found.evaluations,
+            "energy": float(found.value[best]),
+        }
 
     def prior(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of theta, [d + 4] each."""
-        laws = [Prior(self.lengthscale.median * math.sqrt(d), self.lengthscale.spread)] * d + [self.variance, self.noise]
+        laws = [Prior(self.lengthscale.median * math.sqrt(d), self.lengthscale.spread)] * d + [
+            self.variance,
+            self.noise,
+        ]
         exponent, width = self.warp or (1.0, 1.0)
         return (
             np.array([math.log(law.median) for law in laws] + [0.0, exponent]),
@@ -83,7 +92,12 @@ class GaussianProcess(Surrogate):
 
     def bounds(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         """The box that theta is sought in."""
-        lower = [math.log(0.005)] * d + [math.log(0.01), math.log(self.smallest_noise), -5.0, -1.0 if self.warp else 1.0]
+        lower = [math.log(0.005)] * d + [
+            math.log(0.01),
+            math.log(self.smallest_noise),
+            -5.0,
+            -1.0 if self.warp else 1.0,
+        ]
         upper = [math.log(1e3)] * d + [math.log(1e3), math.log(10.0), 5.0, 1.0]
         return np.array(lower), np.array(upper)
 
@@ -121,7 +135,9 @@ class Theta(NamedTuple):
     def of(theta: np.ndarray, columns: tuple[Column, ...]) -> "Theta":
         d = len(columns)
         variance, noise = np.exp(theta[d : d + 2]).tolist()
-        return Theta(np.exp(theta[:d])[feature_owners(columns)], variance, noise, float(theta[d + 2]), float(theta[d + 3]))
+        return Theta(
+            np.exp(theta[:d])[feature_owners(columns)], variance, noise, float(theta[d + 2]), float(theta[d + 3])
+        )
 
 
 def energy(
@@ -142,7 +158,7 @@ def _negative_evidence(theta: np.ndarray, table: Table, warped: bool, gradient: 
     """-log p(y | theta) up to a constant; its derivative is added to `gradient`."""
     d = len(table.columns)
     scale, variance, noise, mean, exponent = Theta.of(theta, table.columns)
-    latent, known, log_slope = table.y, table.noise, 0.0
+    latent, known, log_slope = table.y, table.noise, np.zeros(1)
     if warped:
         warp, latent, latent_slope, log_scale_slope = Warp.of(table.y, exponent)
         log_slope = warp.log_slope(table.y)

@@ -1,4 +1,4 @@
-"""What every acquisition must do, as tests to inherit: one test or more for each sentence of `presage.acquisitions.base`."""
+"""What every acquisition must do, as tests to inherit: one or more for each sentence of `presage.acquisitions.base`."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ class Waves(Posterior):
 
     Attributes:
         level: of all means.
-        height: of the waves in the means and in the logarithms of the variances; 0 for laws that are the same everywhere.
+        height: of the waves in means and log variances; 0 for laws that are the same everywhere.
         variance: in the middle of its wave.
         components: how many.
     """
@@ -135,4 +135,4 @@ class AcquisitionSuite:
             assert (np.diff(by_variance, axis=0) > 0).all()
 
     def _value(self, **law: float) -> np.ndarray:
-        return self.acquisition.values(Waves(height=0.0, components=1, **law), self.x, Context(best=0.0))  # type: ignore[arg-type]
+        return self.acquisition.values(Waves(height=0.0, components=1, **law), self.x, Context(best=0.0))

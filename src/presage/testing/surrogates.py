@@ -1,4 +1,4 @@
-"""What every surrogate must do, as tests to inherit: one test or more for each sentence of `presage.surrogates.base`."""
+"""What every surrogate must do, as tests to inherit: one or more for each sentence of `presage.surrogates.base`."""
 
 import io
 
@@ -60,13 +60,10 @@ def awkward() -> dict[str, Observations]:
     }  # fmt: skip
 
 
-def test_points(data: Observations, count: int = 40) -> np.ndarray:
+def probes(data: Observations, count: int = 40) -> np.ndarray:
     """Points to ask a posterior about, observed ones among them."""
     new = mixed_points(count, seed=1) if data.columns == MIXED else plain_points(count, seed=1)
     return np.vstack([new, data.x[:3]])
-
-
-test_points.__test__ = False  # type: ignore[attr-defined]  # not a test, whatever pytest thinks of its name
 
 
 class SurrogateSuite:
@@ -90,7 +87,7 @@ class SurrogateSuite:
         for name, data in awkward().items():
             posterior, diagnostics = self.make().fit(data, rng=np.random.default_rng(0))
             assert isinstance(diagnostics, dict), name
-            x = test_points(data)
+            x = probes(data)
             law = posterior.marginal(x)
             components = len(law.weight)
             assert law.mean.shape == law.variance.shape == (components, len(x)), name
@@ -116,7 +113,7 @@ class SurrogateSuite:
 
     def test_a_fit_beats_a_constant(self) -> None:
         for data in (plain_data(30), mixed_data(60)):
-            x = test_points(data)
+            x = probes(data)
             truth = (smooth(x) - data.center) / data.scale
             mean, _ = self.fit(data).predict(x)
             assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.5 * truth.std()
@@ -130,21 +127,21 @@ class SurrogateSuite:
 
     def test_points_are_answered_one_by_one(self) -> None:
         for data in (plain_data(), mixed_data()):
-            posterior, x = self.fit(data), test_points(data)
+            posterior, x = self.fit(data), probes(data)
             together, alone = posterior.marginal(x), [posterior.marginal(point[None]) for point in x]
             near(together.mean, np.hstack([law.mean for law in alone]))
             near(together.variance, np.hstack([law.variance for law in alone]))
 
     def test_only_rows_with_a_value_count(self) -> None:
         for data in (plain_data(), mixed_data()):
-            posterior, x = self.fit(data), test_points(data)
+            posterior, x = self.fit(data), probes(data)
             more = data.with_pending(x[0]).with_pending(x[1]).padded()
             more.failed[len(data.y)], more.pending[len(data.y)] = True, False
             same_law(posterior, self.fit(more), x)
 
     def test_the_same_generator_gives_the_same_answers(self) -> None:
         for data in (plain_data(), mixed_data()):
-            x = test_points(data)
+            x = probes(data)
             one, other = self.fit(data), self.fit(data)
             assert np.array_equal(one.marginal(x).mean, other.marginal(x).mean)
             assert np.array_equal(one.marginal(x).variance, other.marginal(x).variance)
@@ -157,7 +154,7 @@ class SurrogateSuite:
             posterior = self.fit(data)
             if not posterior.differentiable:
                 continue
-            x = test_points(data)[:-3]  # a Matern kernel has no third derivative at the data
+            x = probes(data)[:-3]  # a Matern kernel has no third derivative at the data
             law, by_mean, by_variance = posterior.marginal_gradient(x)
             near(law.mean, posterior.marginal(x).mean)
             near(law.variance, posterior.marginal(x).variance)
@@ -176,7 +173,7 @@ class SurrogateSuite:
     def test_samples_have_the_moments_of_the_marginal(self) -> None:
         count = 4000
         for data in (plain_data(), mixed_data()):
-            posterior, x = self.fit(data), test_points(data, 8)
+            posterior, x = self.fit(data), probes(data, 8)
             mean, variance = posterior.marginal(x).moments()
             draws = posterior.sample(x, count, rng=np.random.default_rng(2))
             square = (draws - mean) ** 2
@@ -186,7 +183,7 @@ class SurrogateSuite:
 
     def test_samples_are_joint(self) -> None:
         data = plain_data()
-        x = np.repeat(test_points(data, 2)[:2], 2, axis=0) + [[0.0, 0.0], [1e-6, 0.0]] * 2
+        x = np.repeat(probes(data, 2)[:2], 2, axis=0) + [[0.0, 0.0], [1e-6, 0.0]] * 2
         draws = self.fit(data).sample(x, 400, rng=np.random.default_rng(3))
         differ = np.abs(draws[:, 0] - draws[:, 1]).max()
         assert differ < 0.1 * draws[:, 0].std(), "two points next to each other have nearly the same value in each draw"
@@ -194,7 +191,7 @@ class SurrogateSuite:
     def test_an_observation_teaches(self) -> None:
         for data in (plain_data(), mixed_data()):
             posterior = self.fit(data)
-            x = test_points(data)
+            x = probes(data)
             before, _ = posterior.predict(x)
             _, variance = posterior.marginal(x).moments()
             at = [int(np.argmax(variance))]
@@ -214,7 +211,7 @@ class SurrogateSuite:
 
     def test_the_state_is_plain_arrays_that_start_the_next_fit(self) -> None:
         for data in (plain_data(), mixed_data()):
-            posterior, x = self.fit(data), test_points(data)
+            posterior, x = self.fit(data), probes(data)
             state = stored(posterior.state())
             kept = self.fit(data, previous=state, keep=True)
             same_law(posterior, kept, x)

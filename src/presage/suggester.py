@@ -1,0 +1,98 @@
+"""Which points a study tries next: an initial design, then what its proposer says."""
+
+from typing import Any
+
+import numpy as np
+
+from presage import acquisitions, surrogates
+from presage.acquisitions import Acquisition
+from presage.errors import StudyError
+from presage.history import History
+from presage.observations import Observations, columns_of
+from presage.proposers import Domain, ModelBased, Proposer, RandomSearch
+from presage.sobol import sobol
+from presage.space import Space, point_key
+from presage.surrogates import Posterior, State, Surrogate
+from presage.threads import few_threads
+
+DESIGN = 0x5EED  # tells the random stream of the initial design apart from those of the trials
+
+
+class Suggester:
+    """Chooses points as a function of (events seen, fit state, seed, trial number) and nothing else.
+
+    Args:
+        surrogate: a name or a Surrogate.
+        acquisition: a name or an Acquisition.
+    """
+
+    def __init__(self, surrogate: str | Surrogate, acquisition: str | Acquisition):
+        self.proposer = _proposer(surrogate, acquisition)
+        self._listed: tuple[Space, np.ndarray, list[str]] | None = None
+
+    def choose(self, history: History, state: State, count: int) -> tuple[np.ndarray, str, State | None]:
+        """Points [count, d] (none where the space is used up), their source, and the new state if it changed."""
+        rng = np.random.default_rng([history.header["seed"], len(history.trials)])
+        domain = self._domain(history)
+        missing = history.header["initial"] - len(history.trials)
+        informed = any(trial.values for trial in history.trials)
+        if isinstance(self.proposer, RandomSearch) or (informed and missing <= 0):
+            points, new, info = self.proposer.propose(state, history.observations(), domain, count, rng=rng)
+            return points, info["source"], None if new is state else new
+        if missing > 0 and informed:
+            count = min(count, missing)
+        design = np.random.default_rng([history.header["seed"], DESIGN])
+        points = domain.project(sobol(2 * (len(history.trials) + count) + 64, history.space.dim, design))
+        points = domain.fresh(points[domain.legal(points)], count)
+        if not len(points):  # rare legal points, or a space that is nearly used up
+            points = RandomSearch().propose({}, history.observations(), domain, count, rng=rng).points
+        return points, "initial", None
+
+    def fit(self, history: History, state: State) -> tuple[Posterior, Observations]:
+        """The surrogate's posterior given all values so far, and what it saw."""
+        data = history.observations()
+        if not data.count:
+            raise StudyError("a surrogate needs at least one value, but none was told yet")
+        model = self.proposer if isinstance(self.proposer, ModelBased) else ModelBased()
+        rng = np.random.default_rng([history.header["seed"], len(history.trials)])
+        with few_threads():
+            return model.fit(state, data, rng=rng)[0], data
+
+    def _domain(self, history: History) -> Domain:
+        space, often = history.space, history.header["replicates"]
+
+        def legal(points: np.ndarray) -> np.ndarray:
+            if not space.constraints:
+                return np.ones(len(points), dtype=bool)
+            return np.array([space.satisfies(space.decode(point)) for point in points], dtype=bool)
+
+        def key(point: np.ndarray) -> str:
+            return point_key(space.decode(point))
+
+        if self._listed is None or self._listed[0] is not space:
+            listed = space.points()
+            self._listed = None if listed is None else (space, listed, [key(point) for point in listed])
+        remaining = None
+        if self._listed is not None:
+            remaining = self._listed[1][[history.tried[k] < often for k in self._listed[2]]]
+        taken = history.tried if often == 1 else {k for k, times in history.tried.items() if times >= often}
+        return Domain(columns_of(space), space.project, legal, key, taken, remaining)
+
+
+def _proposer(surrogate: str | Surrogate, acquisition: str | Acquisition) -> Proposer:
+    if surrogate == "random":
+        return RandomSearch()
+    model = _named("surrogate", "gp" if surrogate == "auto" else surrogate, surrogates.BY_NAME, surrogates.Surrogate)
+    worth = _named(
+        "acquisition", "logei" if acquisition == "auto" else acquisition, acquisitions.BY_NAME, acquisitions.Acquisition
+    )
+    return ModelBased(model, worth)
+
+
+def _named(what: str, setting: Any, names: dict[str, Any], kind: type) -> Any:
+    if isinstance(setting, str) and setting in names:
+        return names[setting]()
+    if isinstance(setting, kind):
+        return setting
+    known = ["auto", *names, *(["random"] if what == "surrogate" else [])]
+    raise StudyError(f"{what} must be one of {known} or a {kind.__name__}, but got {setting!r}")
