@@ -12,13 +12,8 @@ from presage.observations import observe
 from presage.surrogates import GaussianProcess, Marginal
 from presage.testing.acquisitions import AcquisitionSuite, Waves
 from presage.testing.surrogates import MIXED, PLAIN, central, mixed_data, mixed_points, plain_points, same_slope
-from presage.threads import few_threads
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with few_threads():
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class TestLogExpectedImprovement(AcquisitionSuite):
@@ -154,7 +149,7 @@ def test_feasible_adds_the_log_of_a_probability():
     acquisition, posterior, x = learned(), Waves(), mixed_points(30)
     added = acquisition.values(posterior, x, Context(0.0)) - LogExpectedImprovement().values(posterior, x, Context(0.0))
     assert (added < 1e-12).all()
-    mean, _ = acquisition.labels.marginal(x).moments()
+    mean, _ = acquisition.latent.marginal(x).moments()
     order = np.argsort(mean)
     assert added[order[0]] < math.log(0.5) < added[order[-1]]
 
@@ -177,4 +172,4 @@ def test_pending_rows_are_neither_success_nor_failure():
     whole = Feasible.learned(LogExpectedImprovement(), observe(x, values, PLAIN, failed=failed, pending=pending))
     part = Feasible.learned(LogExpectedImprovement(), observe(x[:7], values[:7], PLAIN, failed=failed[:7]))
     new = plain_points(5, seed=1)
-    assert np.array_equal(whole.labels.marginal(new).mean, part.labels.marginal(new).mean)
+    assert np.array_equal(whole.latent.marginal(new).mean, part.latent.marginal(new).mean)

@@ -26,16 +26,12 @@ from presage.testing.surrogates import (
     plain_points,
     smooth,
 )
-from presage.threads import few_threads
 from presage.warping import Warp
 
 DATA = {"plain": plain_data(), "mixed": mixed_data()}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with few_threads():
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class TestGaussianProcess(SurrogateSuite):

@@ -6,6 +6,8 @@ from scipy import optimize
 
 from presage import lbfgs
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def quadratics(count, size, seed=0, condition=100.0):
     """Convex quadratics (x - c)' A (x - c) / 2, one per row, whose free minima lie in and around the unit cube."""

@@ -87,7 +87,7 @@ def test_wrong_tells_are_explained_and_change_nothing():
         (lambda: study.tell(trial, "1.0"), "one finite number, but got str '1.0'"),
         (lambda: study.tell(trial, [1.0]), "got list"), (lambda: study.tell(trial, np.ones(2)), "got ndarray"),
         (lambda: study.tell(trial, True), "got bool True"), (lambda: study.tell(trial, 10**400), "one finite number"),
-        (lambda: study.tell(trial, 1.0, stddev=-1), "stddev >= 0"), (lambda: study.tell(trial, 1, stddev=np.nan), "nan"),
+        (lambda: study.tell(trial, 1, stddev=-1), "stddev >= 0"), (lambda: study.tell(trial, 1, stddev=np.nan), "nan"),
         (lambda: study.tell(trial, 1.0, metrics={"loss": "low"}), "metric 'loss' must be one finite number"),
         (lambda: study.tell_many([{"x": 0.5}], [1.0, 2.0]), "equally many, but got 1 and 2"),
         (lambda: study.tell_many([{"x": 0.5}, {"x": 2}], [1.0, 2.0]), "0.0 <= value <= 1.0"),

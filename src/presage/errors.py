@@ -17,7 +17,7 @@ class StudyError(PresageError, ValueError):
     """A study cannot be created, opened or continued as asked."""
 
 
-class SpaceExhausted(PresageError, StopIteration):
+class SpaceExhausted(PresageError, RuntimeError):
     """Every point of a finite space has been tried or is being tried."""
 
 

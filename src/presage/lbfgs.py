@@ -57,13 +57,13 @@ def minimize(
         decrease = np.vecdot(gradient, step)
         accepted = active & (new_value <= value + SUFFICIENT * np.minimum(decrease, 0.0))
         # A rejected start shortens its step to the minimum of the parabola through what it knows.
-        bend = new_value - value - decrease
+        with np.errstate(invalid="ignore"):  # inf - inf of a start that began behind a wall
+            bend, gain = new_value - value - decrease, value - new_value
         ratio = np.where(np.isfinite(bend) & (bend > 0), -decrease / (2.0 * np.where(bend > 0, bend, 1.0)), 0.1)
         length = np.where(accepted, 1.0, length * np.clip(ratio, 0.1, 0.5))
         stuck = ~accepted & (np.abs(length[:, None] * direction).max(axis=1) < 1e-12)
         pairs.learn(accepted, step, new_gradient - gradient)
 
-        gain = value - new_value
         x = np.where(accepted[:, None], trial, x)
         gradient = np.where(accepted[:, None], new_gradient, gradient)
         value = np.where(accepted, new_value, value)

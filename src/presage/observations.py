@@ -1,5 +1,6 @@
 """What surrogates see: points of the unit cube, standardised values, and which rows failed or are pending."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -98,15 +99,19 @@ def observe(
     """
     count = len(x)
     mask = np.isfinite(values)
+    # In units of a power of two about as large as the largest value, in which nothing overflows and nothing vanishes.
+    unit = math.frexp(float(np.abs(values[mask]).max(initial=0.0)))[1]
+    values = np.ldexp(np.where(mask, values, 0.0), -unit)
     center = float(values[mask].mean()) if mask.any() else 0.0
     spread = float(values[mask].std()) if mask.any() else 0.0
-    # A constant objective has no spread; its unit is then its own size, so that nothing overflows.
-    scale = spread if spread > 1e-12 * max(1.0, abs(center)) else max(1.0, abs(center))
+    # A spread of a few roundings is none; the unit of a constant objective is its own size.
+    scale = spread if spread > 1e-14 * abs(center) else abs(center) or 1.0
     nothing = np.zeros(count, dtype=bool)
     return Observations(
         np.asarray(x, dtype=float).reshape(count, len(columns)), np.where(mask, (values - center) / scale, 0.0),
-        np.zeros(count) if stddev is None else np.nan_to_num(stddev / scale) ** 2, mask,
-        nothing if failed is None else failed, nothing if pending is None else pending, center, scale, columns,
+        np.zeros(count) if stddev is None else np.nan_to_num(np.ldexp(stddev, -unit) / scale) ** 2, mask,
+        nothing if failed is None else failed, nothing if pending is None else pending,
+        math.ldexp(center, unit), math.ldexp(scale, unit), columns,
     )  # fmt: skip
 
 

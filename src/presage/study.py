@@ -82,6 +82,7 @@ class Study:
         self._lock = threading.RLock()
         self._state: dict[str, np.ndarray] = {}
         self._state_seq = 0
+        self._posterior: tuple[int, Posterior, Observations] | None = None  # and the event it is of
         self.stop_requested = False
         self._suggester = Suggester(surrogate, acquisition)
         header = {
@@ -384,7 +385,9 @@ class Study:
     def _fitted(self) -> tuple["Posterior", "Observations"]:
         with self._lock:
             self._sync()
-            return self._suggester.fit(self._history, self._state)
+            if self._posterior is None or self._posterior[0] != self._history.seq:
+                self._posterior = (self._history.seq, *self._suggester.fit(self._history, self._state))
+            return self._posterior[1:]
 
     # Running.
     def optimize(

@@ -8,51 +8,65 @@ import numpy as np
 from presage.acquisitions.base import Acquisition, Context
 from presage.observations import Observations
 from presage.surrogates.base import Posterior
-from presage.surrogates.gaussian_process import GaussianProcess, Table, condition
+from presage.surrogates.gaussian_process import Table, Theta, condition_latent, covariance
 
-# A Gaussian process on labels +1 (worked) and -1 (failed): no hyperparameter can be learned from a handful of
-# failures, so all are fixed. Its mean far from data is an optimistic P = Phi(0.5) = 0.7; label noise lets
-# neighbouring successes and failures coexist.
-LABEL_NOISE, LABEL_MEAN = 0.1, 0.5
+# A dozen successes and failures cannot tell hyperparameters, so they are fixed. The latent function's standard
+# deviation of 4 lets P come close to 0 and 1; its mean makes the unknown slightly more likely to work than not.
+LENGTHSCALE, VARIANCE, MEAN = 0.3, 16.0, 0.5
+NEWTON_STEPS = 30
 
 
 @dataclass(frozen=True)
 class Feasible(Acquisition):
     """A logarithmic acquisition plus log P(the evaluation succeeds).
 
-    P = Phi(m / sqrt(v + LABEL_NOISE)) with m, v the moments of a Gaussian process on the labels: least-squares
-    classification squashed by a probit (Rasmussen & Williams, section 6.5).
+    P = Phi(m / sqrt(1 + v)) with m, v the moments of a Gaussian-process classifier by Laplace's approximation
+    (Rasmussen & Williams, section 3.4, probit likelihood).
     """
 
     base: Acquisition
-    labels: Posterior
+    latent: Posterior
 
     @staticmethod
     def learned(base: Acquisition, data: Observations) -> "Feasible":
         """From the rows that worked and the rows that failed."""
-        d = len(data.columns)
-        rows = data.mask | data.failed
-        signs = np.where(data.failed, -1.0, 1.0)
-        theta, _ = GaussianProcess().prior(d)
-        theta[d:] = 0.0, math.log(LABEL_NOISE), LABEL_MEAN, 1.0
-        table = Table.at(data.x[rows], signs[rows], np.zeros(rows.sum()), data.columns)
-        return Feasible(base, condition(table, theta[None], warped=False))
+        d, rows = len(data.columns), data.mask | data.failed
+        theta = np.array([math.log(LENGTHSCALE * math.sqrt(d))] * d + [math.log(VARIANCE), math.log(1e-6), MEAN, 1.0])
+        labels = np.where(data.failed[rows], -1.0, 1.0)
+        table = Table.at(data.x[rows], labels, np.zeros(len(labels)), data.columns)
+        K = covariance(table, Theta.of(theta, data.columns))
+        f = np.full(len(labels), MEAN)
+        for _ in range(NEWTON_STEPS):
+            slope, curvature = _log_probit(labels, f)
+            # Near the mode the labels act like values `target` seen with noise variances 1 / curvature.
+            target = f + slope / curvature
+            new = MEAN + K @ np.linalg.solve(K + np.diag(1.0 / curvature), target - MEAN)
+            done = np.abs(new - f).max() < 1e-6
+            f = new
+            if done:
+                break
+        return Feasible(base, condition_latent(table, theta[None], target[None], 1.0 / curvature[None]))
 
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
-        law = self.labels.marginal(x)
-        z = law.mean[0] / np.sqrt(law.variance[0] + LABEL_NOISE)
-        return self.base.values(posterior, x, context) + _log_ndtr(z)[0]
+        law = self.latent.marginal(x)
+        return self.base.values(posterior, x, context) + _log_ndtr(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
 
     def values_and_gradients(
         self, posterior: Posterior, x: np.ndarray, context: Context
     ) -> tuple[np.ndarray, np.ndarray]:
         value, gradient = self.base.values_and_gradients(posterior, x, context)
-        law, mean_slope, variance_slope = self.labels.marginal_gradient(x)
-        spread = law.variance[0] + LABEL_NOISE
+        law, mean_slope, variance_slope = self.latent.marginal_gradient(x)
+        spread = 1.0 + law.variance[0]
         z = law.mean[0] / np.sqrt(spread)
         log_p, slope = _log_ndtr(z)
         z_slope = mean_slope[0] / np.sqrt(spread)[:, None] - (0.5 * z / spread)[:, None] * variance_slope[0]
         return value + log_p, gradient + slope[:, None] * z_slope
+
+
+def _log_probit(labels: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First derivative of log Phi(label f) in f, and minus the second."""
+    slope = labels * _log_ndtr(labels * f)[1]
+    return slope, np.maximum(slope * (slope + f), 1e-9)
 
 
 def _log_ndtr(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

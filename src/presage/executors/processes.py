@@ -180,7 +180,7 @@ class _Worker:
         self.kill()
 
 
-class _Overdue(Exception):  # noqa: N818
+class _Overdue(Exception):
     pass
 
 

@@ -13,6 +13,8 @@ Values = Callable[[np.ndarray], np.ndarray]
 Gradients = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 JUMPS = np.array([-13, -5, -2, -1, 1, 2, 5, 13])  # steps tried on ordinal columns, in levels
+SPANS = np.array([-0.1, -0.03, -0.01, 0.01, 0.03, 0.1])  # and of the whole range: a log axis has no even levels
+STEPS = 50  # one-column changes per round
 MOST_LEVELS = 12  # categories tried per column and round
 
 
@@ -54,29 +56,40 @@ class Maximiser:
         """
         if domain.remaining is not None:
             return _ranked(domain.remaining, values(domain.remaining))
-        candidates = self._candidates(domain, anchors, rng)
-        worth = values(candidates)
-        points, worth = _ranked(candidates, worth)
-        best, best_worth = self._improve(values, gradients, domain, points[: self.starts], worth[: self.starts], rng)
+        groups = [
+            _ranked(points, values(points))
+            for points in (self._spread(domain, rng), self._near(domain, anchors, rng))
+            if len(points)
+        ]
+        # Half of the starts from each group: in many dimensions the neighbours of good points outbid every point of
+        # the open cube, and no start would be left to find a better hill.
+        share = self.starts // len(groups)
+        start, start_worth = (np.concatenate([group[part][:share] for group in groups]) for part in (0, 1))
+        best, best_worth = self._improve(values, gradients, domain, start, start_worth, rng)
+        points, worth = (np.concatenate([group[part] for group in groups]) for part in (0, 1))
         return _ranked(np.concatenate([best, points]), np.concatenate([best_worth, worth]))
 
-    def _candidates(self, domain: Domain, anchors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        d = len(domain.columns)
-        points = [sobol(self.spread, d, rng)]
-        if len(anchors):
-            base = anchors[rng.integers(len(anchors), size=self.local)]
-            base = np.where(np.isnan(base), rng.random(base.shape), base)
-            width = 10.0 ** rng.uniform(-4.0, -0.5, (self.local, 1))
-            moved = rng.random(base.shape) < np.maximum(0.5, 1.0 / d)
-            near = base + width * rng.standard_normal(base.shape)
-            # Most discrete cells of a neighbour stay; those that move may go anywhere.
-            discrete = np.array([column.levels is not None for column in domain.columns])
-            jump = rng.random(base.shape) < 1.0 / d
-            near = np.where(discrete, np.where(jump, rng.random(base.shape), base), np.where(moved, near, base))
-            points.append(np.clip(near, 0.0, 1.0))
-        projected = domain.project(np.concatenate(points))
-        legal = projected[domain.legal(projected)]
+    def _spread(self, domain: Domain, rng: np.random.Generator) -> np.ndarray:
+        """Candidates from everywhere."""
+        points = domain.project(sobol(self.spread, len(domain.columns), rng))
+        legal = points[domain.legal(points)]
         return legal if len(legal) >= self.starts else np.concatenate([legal, domain.random(self.spread, rng)])
+
+    def _near(self, domain: Domain, anchors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Candidates around good points, from very near to a third of the cube away."""
+        if not len(anchors):
+            return anchors
+        d = len(domain.columns)
+        base = anchors[rng.integers(len(anchors), size=self.local)]
+        base = np.where(np.isnan(base), rng.random(base.shape), base)
+        width = 10.0 ** rng.uniform(-4.0, -0.5, (self.local, 1))
+        moved = rng.random(base.shape) < np.maximum(0.5, 1.0 / d)
+        near = np.where(moved, base + width * rng.standard_normal(base.shape), base)
+        # Most discrete cells of a neighbour stay; those that move may go anywhere.
+        jumped = np.where(rng.random(base.shape) < 1.0 / d, rng.random(base.shape), base)
+        discrete = np.array([column.levels is not None for column in domain.columns])
+        points = domain.project(np.clip(np.where(discrete, jumped, near), 0.0, 1.0))
+        return points[domain.legal(points)]
 
     def _improve(
         self, values: Values, gradients: Gradients | None, domain: Domain, points: np.ndarray, worth: np.ndarray,
@@ -88,8 +101,12 @@ class Maximiser:
                 points, worth = self._climb(gradients, domain, points, worth, continuous)
             if continuous.all():
                 break
-            points, worth, changed = _step(values, domain, points, worth, rng)
-            if not changed:
+            before = worth
+            for _ in range(STEPS):
+                points, worth, changed = _step(values, domain, points, worth, rng)
+                if not changed:
+                    break
+            if (worth == before).all():
                 break
         return points, worth
 
@@ -131,7 +148,7 @@ def _step(
             if column.kind == "categorical":
                 cells = (rng.permutation(column.levels)[:MOST_LEVELS] + 0.5) / column.levels
             else:
-                cells = np.clip(point[j] + JUMPS / column.levels, 0.0, 1.0)
+                cells = np.clip(point[j] + np.concatenate([JUMPS / column.levels, SPANS]), 0.0, 1.0)
             for cell in cells:
                 other = filled.copy()
                 other[j] = cell

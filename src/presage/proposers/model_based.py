@@ -54,8 +54,15 @@ class ModelBased(Proposer):
         anchors = data.x[order[: min(ANCHORS, data.count)]]
         chosen, keys = np.empty((0, len(domain.columns))), set[str]()
         for _ in range(count):
-            believed = self._believe(posterior, state, data, rng)
-            context = Context(best=believed.incumbent())
+            believed, best = posterior, posterior.incumbent()
+            if data.failed.any():  # f has no value there; nobody should be drawn to where it might have been good
+                worst = np.full(data.failed.sum(), data.y[data.mask].max())
+                believed = believed.condition(data.x[data.failed], worst)
+            if data.pending.any():
+                at = data.x[data.pending]
+                best = min(best, believed.marginal(at).moments()[0].min())
+                believed = believed.condition(at, believed.predict(at)[0])
+            context = Context(best=best)
 
             def values(x: np.ndarray, believed: Posterior = believed, context: Context = context) -> np.ndarray:
                 return acquisition.values(believed, x, context)
@@ -86,10 +93,3 @@ class ModelBased(Proposer):
         if not keep:
             state = {**posterior.state(), FITTED: np.array(data.count)}
         return posterior, state, {"source": "model", **diagnostics}
-
-    def _believe(self, posterior: Posterior, state: State, data: Observations, rng: np.random.Generator) -> Posterior:
-        pending = np.flatnonzero(data.pending)
-        if not len(pending):
-            return posterior
-        mean, _ = posterior.predict(data.x[pending])
-        return self.surrogate.fit(data.with_values(pending, mean), rng=rng, previous=state, keep=True)[0]

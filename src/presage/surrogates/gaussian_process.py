@@ -255,6 +255,8 @@ class GaussianPosterior(Posterior):
                 (mean_slope, slope * self.alpha[c]), (variance_slope, slope * (-2.0 * (white.T @ self.inverse[c])))
             ):  # fmt: skip
                 out[c][:, numeric] = (here * weight.sum(axis=1)[:, None] - weight @ data) / scale
+        for out in (mean_slope, variance_slope):  # the cell of an absent dimension cannot move
+            out[:, np.isnan(x)] = 0.0
         return Marginal(mean, variance, np.full(len(mean), 1.0 / len(mean))), mean_slope, variance_slope
 
     def sample(self, x: np.ndarray, num: int, *, rng: np.random.Generator) -> np.ndarray:
@@ -283,9 +285,10 @@ class GaussianPosterior(Posterior):
         old = self.table
         at = np.vstack([old.features, features(x, old.columns)])
         more = Table(at, np.append(old.y, y), np.append(old.noise, np.zeros(len(y))), old.columns)
-        latent = np.array([np.append(a, warp.forward(y)) for a, warp in zip(self.latent, self.warps, strict=True)])
-        known = np.array([np.append(a, np.zeros(len(y))) for a in self.known])
-        return _condition(more, self.theta, self.warps, latent, known)
+        new = np.array([warp.forward(y) for warp in self.warps])
+        latent = np.concatenate([self.latent, new], axis=1)
+        known = np.concatenate([self.known, np.zeros_like(new)], axis=1)
+        return condition_latent(more, self.theta, latent, known, self.warps)
 
     def incumbent(self) -> float:
         # At a data point the posterior mean is y - (noise variance) alpha.
@@ -308,7 +311,7 @@ def cholesky(K: np.ndarray, variance: float) -> np.ndarray:
         K[diagonal] += (jitter - added) * variance
         added = jitter
         factor, failed = lapack.dpotrf(K.T, lower=1)
-        if not failed:
+        if not failed and np.isfinite(factor[-1, -1]):  # some LAPACKs report success on NaN
             return factor
     raise FloatingPointError(f"no Cholesky factor with jitter up to {JITTERS[-1]} of the variance {variance}")
 
@@ -318,17 +321,23 @@ def condition(table: Table, theta: np.ndarray, warped: bool) -> GaussianPosterio
     warps = tuple(Warp.of(table.y, float(one[-1]))[0] if warped else Warp() for one in theta)
     latent = np.array([warp.forward(table.y) for warp in warps])
     known = np.array([table.noise * np.exp(2.0 * warp.log_slope(table.y)) for warp in warps])
-    return _condition(table, theta, warps, latent, known)
+    return condition_latent(table, theta, latent, known, warps)
 
 
-def _condition(
-    table: Table, theta: np.ndarray, warps: tuple[Warp, ...], latent: np.ndarray, known: np.ndarray
+def covariance(table: Table, theta: Theta) -> np.ndarray:
+    """k(x, x) of the observations, noise apart, [n, n]."""
+    scaled = table.features / theta.lengthscale
+    return theta.variance * matern52(squared_distance(scaled, scaled))[0]
+
+
+def condition_latent(
+    table: Table, theta: np.ndarray, latent: np.ndarray, known: np.ndarray, warps: tuple[Warp, ...] = (Warp(),)
 ) -> GaussianPosterior:
+    """The posterior given what each component sees: latent values [c, n] and their known noise variances [c, n]."""
     inverse, alpha = [], []
     for c, one in enumerate(theta):
         p = Theta.of(one, table.columns)
-        scaled = table.features / p.lengthscale
-        K = p.variance * matern52(squared_distance(scaled, scaled))[0]
+        K = covariance(table, p)
         K[np.diag_indices(len(K))] += p.noise + known[c]
         factor = cholesky(K, p.variance)
         inverse.append(lapack.dtrtri(factor, lower=1)[0])

@@ -156,14 +156,14 @@ def leave(params):
 
 
 def raise_local_class(params):
-    class Local(Exception):  # noqa: N818
+    class Local(Exception):
         pass
 
     raise Local("of a class that only the objective knows")
 
 
 def raise_unprintable(params):
-    class Unprintable(Exception):  # noqa: N818
+    class Unprintable(Exception):
         def __str__(self):
             raise RuntimeError
 
