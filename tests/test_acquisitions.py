@@ -126,7 +126,7 @@ def test_a_component_without_hope_does_not_count():
 
 def test_gradients_hold_over_a_fitted_process():
     data = mixed_data()
-    posterior, _ = GaussianProcess().fit(data, rng=np.random.default_rng(0))
+    posterior = GaussianProcess().fit(data, rng=np.random.default_rng(0)).posterior
     x, context = mixed_points(20, seed=3), Context(posterior.incumbent())
     x = x[~np.isnan(x[:, 3])]
     for acquisition in (LogExpectedImprovement(), learned()):

@@ -210,7 +210,7 @@ def test_the_fit_finds_what_scipy_finds(name):
         optimize.minimize(one, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))).fun
         for start in [center, *np.clip(thetas(d, 3, exponent=(0.0, 1.0)), lower, upper)]
     ]
-    found = model.fit(data, rng=np.random.default_rng(0))[0].state()["theta"][0]
+    found = model.fit(data, rng=np.random.default_rng(0)).state["theta"][0]
     # A tenth of a nat: hyperparameters 10% less plausible are as good.
     assert one(found)[0] < min(peers) + 0.1
 
@@ -222,7 +222,7 @@ def test_a_warm_start_ends_no_worse_than_a_cold_one(name):
     previous = None
     for count in range(5, len(whole.y) + 1):
         data = observe(whole.x[:count], smooth(whole.x[:count]), whole.columns)
-        warm, cold = (model.fit(data, rng=rng, previous=state)[0].state()["theta"] for state in (previous, None))
+        warm, cold = (model.fit(data, rng=rng, previous=state).state["theta"] for state in (previous, None))
         previous = {"theta": warm}
         value, _ = energy(np.vstack([warm, cold]), Table.of(data), center, spread, model.warp is not None)
         assert value[0] < value[1] + 0.1, count
@@ -315,7 +315,7 @@ def test_mixed_columns_matter():
     x = mixed_points(40)
     y = np.where(np.isnan(x[:, 3]), 2.0, 0.0) + (x[:, 2] > 2 / 3)
     data = observe(x, y, MIXED)
-    posterior, _ = GaussianProcess().fit(data, rng=np.random.default_rng(0))
+    posterior = GaussianProcess().fit(data, rng=np.random.default_rng(0)).posterior
     new = mixed_points(40, seed=9)
     truth = np.where(np.isnan(new[:, 3]), 2.0, 0.0) + (new[:, 2] > 2 / 3)
     mean, _ = posterior.predict(new)

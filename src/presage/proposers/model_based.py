@@ -89,7 +89,7 @@ class ModelBased(Proposer):
         fitted = int(state[FITTED]) if FITTED in state else 0
         new = data.count - fitted
         keep = 0 <= new < max(1, data.count // 50)
-        posterior, diagnostics = self.surrogate.fit(data, rng=rng, previous=state or None, keep=keep)
+        posterior, found, diagnostics = self.surrogate.fit(data, rng=rng, previous=state or None, keep=keep)
         if not keep:
-            state = {**posterior.state(), FITTED: np.array(data.count)}
+            state = {**found, FITTED: np.array(data.count)}
         return posterior, state, {"source": "model", **diagnostics}

@@ -69,12 +69,20 @@ class Posterior(ABC):
         """The posterior after further observations [m, d] and [m], hyperparameters kept."""
 
     @abstractmethod
+    def leave_one_out(self) -> np.ndarray:
+        """Log density of each observation, in standardised units, given all the others, [n]."""
+
+    @abstractmethod
     def incumbent(self) -> float:
         """The least posterior mean among the observed points."""
 
-    @abstractmethod
-    def state(self) -> State:
-        """What a later fit needs for a warm start."""
+
+class Fit(NamedTuple):
+    """What a fit gives: the posterior, what a later fit starts from, and what there is to report."""
+
+    posterior: Posterior
+    state: State
+    diagnostics: Diagnostics
 
 
 class Surrogate(ABC):
@@ -83,12 +91,12 @@ class Surrogate(ABC):
     @abstractmethod
     def fit(
         self, data: Observations, *, rng: np.random.Generator, previous: State | None = None, keep: bool = False
-    ) -> tuple[Posterior, Diagnostics]:
+    ) -> Fit:
         """Fit to the rows that have a value.
 
         Args:
             data: the observations; at least one row has a value.
             rng: for whatever is random in the fit.
-            previous: the state of an earlier posterior, from which to start.
+            previous: the state of an earlier fit, from which to start.
             keep: take the hyperparameters of `previous` as they are and only the data anew.
         """

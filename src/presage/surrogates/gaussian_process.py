@@ -10,7 +10,7 @@ from scipy.linalg import lapack
 from presage import lbfgs
 from presage.kernels import feature_owners, features, matern52, squared_distance
 from presage.observations import Column, Observations
-from presage.surrogates.base import Diagnostics, Marginal, Posterior, State, Surrogate
+from presage.surrogates.base import Fit, Marginal, Posterior, State, Surrogate
 from presage.warping import Warp
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the process variance; tried until the Cholesky factor exists
@@ -49,7 +49,7 @@ class GaussianProcess(Surrogate):
 
     def fit(
         self, data: Observations, *, rng: np.random.Generator, previous: State | None = None, keep: bool = False
-    ) -> tuple["GaussianPosterior", Diagnostics]:
+    ) -> Fit:
         """Maximise log p(y | theta) + log p(theta), then condition on the data."""
         table = Table.of(data)
         warped = self.warp is not None
@@ -58,7 +58,7 @@ class GaussianProcess(Surrogate):
         if known is not None and known.shape != (1, len(center)):
             known = None  # the space has changed
         if keep and known is not None:
-            return condition(table, known, warped), {"evaluations": 0}
+            return Fit(condition(table, known, warped), {"theta": known}, {"evaluations": 0})
         short = center.copy()
         short[: len(data.columns)] -= 1.5
         count = len(table.y)
@@ -73,10 +73,8 @@ class GaussianProcess(Surrogate):
         )  # fmt: skip
         best = int(np.argmin(found.value))
         theta = found.x[best] if np.isfinite(found.value[best]) else center
-        return condition(table, theta[None], warped), {
-            "evaluations": found.evaluations,
-            "energy": float(found.value[best]),
-        }
+        report = {"evaluations": found.evaluations, "energy": float(found.value[best])}
+        return Fit(condition(table, theta[None], warped), {"theta": theta[None]}, report)
 
     def prior(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of theta, [d + 4] each."""
@@ -290,13 +288,19 @@ class GaussianPosterior(Posterior):
         known = np.concatenate([self.known, np.zeros_like(new)], axis=1)
         return condition_latent(more, self.theta, latent, known, self.warps)
 
+    def leave_one_out(self) -> np.ndarray:
+        # Rasmussen & Williams, eq. 5.10 to 5.12: the diagonal of K^-1 is all that is needed.
+        densities = []
+        for inverse, alpha, warp in zip(self.inverse, self.alpha, self.warps, strict=True):
+            precision = np.einsum("ij,ij->j", inverse, inverse)
+            log_density = 0.5 * (np.log(precision / (2.0 * math.pi)) - alpha**2 / precision)
+            densities.append(log_density + warp.log_slope(self.table.y))
+        return np.logaddexp.reduce(densities, axis=0) - math.log(len(densities))
+
     def incumbent(self) -> float:
         # At a data point the posterior mean is y - (noise variance) alpha.
         noise = np.exp(self.theta[:, -3, None]) + self.known
         return float(np.mean(self.latent - noise * self.alpha, axis=0).min())
-
-    def state(self) -> State:
-        return {"theta": self.theta}
 
 
 def _left(variance: float, explained: np.ndarray) -> np.ndarray:
