@@ -199,8 +199,9 @@ def once(problem):
     ("problem", "plans"),
     [
         ("branin", [always("branin", "being evaluated"), in_turn("branin")]),
-        ("mixed", [in_turn("mixed"), once("mixed")[11]]),
-        ("finite", [in_turn("finite")]),
+        ("mixed", [in_turn("mixed")]),
+        pytest.param("mixed", [once("mixed")[11]], marks=pytest.mark.slow),
+        pytest.param("finite", [in_turn("finite")], marks=pytest.mark.slow),
         *[pytest.param(p, [always(p, moment) for moment in MOMENTS], marks=pytest.mark.slow) for p in PROBLEMS],
         pytest.param("branin", once("branin"), marks=pytest.mark.slow),
     ],

@@ -82,17 +82,13 @@ class Suggester:
 def _proposer(surrogate: str | Surrogate, acquisition: str | Acquisition) -> Proposer:
     if surrogate == "random":
         return RandomSearch()
-    model = _named("surrogate", "gp" if surrogate == "auto" else surrogate, surrogates.BY_NAME, surrogates.Surrogate)
-    worth = _named(
-        "acquisition", "logei" if acquisition == "auto" else acquisition, acquisitions.BY_NAME, acquisitions.Acquisition
-    )
-    return ModelBased(model, worth)
+    model = _named("surrogate", surrogate, {**surrogates.BY_NAME}, surrogates.Surrogate, "random")
+    return ModelBased(model, _named("acquisition", acquisition, {**acquisitions.BY_NAME}, acquisitions.Acquisition))
 
 
-def _named(what: str, setting: Any, names: dict[str, Any], kind: type) -> Any:
+def _named(what: str, setting: Any, names: dict[str, Any], kind: type, *more: str) -> Any:
     if isinstance(setting, str) and setting in names:
         return names[setting]()
     if isinstance(setting, kind):
         return setting
-    known = ["auto", *names, *(["random"] if what == "surrogate" else [])]
-    raise StudyError(f"{what} must be one of {known} or a {kind.__name__}, but got {setting!r}")
+    raise StudyError(f"{what} must be one of {[*names, *more]} or a {kind.__name__}, but got {setting!r}")

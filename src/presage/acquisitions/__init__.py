@@ -6,4 +6,4 @@ from presage.acquisitions.improvement import LogExpectedImprovement
 
 __all__ = ["Acquisition", "BY_NAME", "Context", "Feasible", "LogExpectedImprovement", "OfMarginal"]
 
-BY_NAME: dict[str, type[Acquisition]] = {"logei": LogExpectedImprovement}
+BY_NAME: dict[str, type[Acquisition]] = {"auto": LogExpectedImprovement, "logei": LogExpectedImprovement}

@@ -10,7 +10,7 @@ from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.maximise import Maximiser
 from presage.proposers.random import RandomSearch
-from presage.surrogates import GaussianProcess, Posterior, State, Surrogate
+from presage.surrogates import Posterior, State, Surrogate, automatic
 from presage.threads import few_threads
 
 ANCHORS = 5  # best observed points around which candidates are drawn
@@ -29,7 +29,7 @@ class ModelBased(Proposer):
         maximiser: finds the point that is worth most.
     """
 
-    surrogate: Surrogate = field(default_factory=GaussianProcess)
+    surrogate: Surrogate = field(default_factory=automatic)
     acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
     maximiser: Maximiser = field(default_factory=Maximiser)
 
@@ -88,7 +88,7 @@ class ModelBased(Proposer):
         """The posterior given the values; hyperparameters are refitted where enough values are new."""
         fitted = int(state[FITTED]) if FITTED in state else 0
         new = data.count - fitted
-        keep = 0 <= new < max(1, data.count // 50)
+        keep = 0 <= new < max(1, data.count // 20)
         posterior, found, diagnostics = self.surrogate.fit(data, rng=rng, previous=state or None, keep=keep)
         if not keep:
             state = {**found, FITTED: np.array(data.count)}
