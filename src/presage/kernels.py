@@ -69,3 +69,12 @@ def matern52(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     value = slope + (5.0 / 3.0) * square * decay
     slope *= -5.0 / 6.0
     return value, slope
+
+
+def squared_exponential(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """exp(-|a - b|^2 / 2), and its derivative in |a - b|^2 (Rasmussen & Williams, eq. 4.9)."""
+    value = np.exp(-0.5 * square)
+    return value, -0.5 * value
+
+
+KERNELS = {"matern52": matern52, "squared_exponential": squared_exponential}

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from presage import lbfgs
-from presage.kernels import feature_owners, features, matern52, squared_distance
+from presage.kernels import KERNELS, feature_owners, features, squared_distance
 from presage.observations import Column, Observations
 from presage.surrogates.base import Fit, Marginal, Posterior, State, Surrogate
 from presage.warping import Warp
@@ -29,11 +29,12 @@ LENGTHSCALE, VARIANCE, NOISE = Prior(0.205, math.sqrt(3.0)), Prior(1.0, 1.0), Pr
 
 @dataclass(frozen=True)
 class GaussianProcess(Surrogate):
-    """ARD Matern-5/2 process with constant mean and inferred noise; MAP hyperparameters (docs/notation.md).
+    """A process with an ARD kernel, constant mean and inferred noise; MAP hyperparameters (docs/notation.md).
 
     The median lengthscale grows with sqrt(d), as distances in the cube do (Hvarfner et al., 2024, arXiv 2402.02229).
 
     Args:
+        kernel: matern52 or squared_exponential.
         lengthscale: prior in one dimension.
         variance: prior of the process variance; the values have variance 1.
         noise: prior of the noise variance.
@@ -41,6 +42,7 @@ class GaussianProcess(Surrogate):
         warp: mean and standard deviation of the exponent of the values' warp, or None to leave the values alone.
     """
 
+    kernel: str = "matern52"
     lengthscale: Prior = LENGTHSCALE
     variance: Prior = VARIANCE
     noise: Prior = NOISE
@@ -51,7 +53,7 @@ class GaussianProcess(Surrogate):
         self, data: Observations, *, rng: np.random.Generator, previous: State | None = None, keep: bool = False
     ) -> Fit:
         """Maximise log p(y | theta) + log p(theta), then condition on the data."""
-        table = Table.of(data)
+        table = Table.of(data, self.kernel)
         warped = self.warp is not None
         center, spread = self.prior(len(data.columns))
         known = None if previous is None else previous.get("theta")
@@ -107,14 +109,21 @@ class Table(NamedTuple):
     y: np.ndarray
     noise: np.ndarray
     columns: tuple[Column, ...]
+    kernel: str = "matern52"
 
     @staticmethod
-    def of(data: Observations) -> "Table":
-        return Table.at(data.x[data.mask], data.y[data.mask], data.noise[data.mask], data.columns)
+    def of(data: Observations, kernel: str = "matern52") -> "Table":
+        return Table.at(data.x[data.mask], data.y[data.mask], data.noise[data.mask], data.columns, kernel)
 
     @staticmethod
-    def at(x: np.ndarray, y: np.ndarray, noise: np.ndarray, columns: tuple[Column, ...]) -> "Table":
-        return Table(features(x, columns), y, noise, columns)
+    def at(
+        x: np.ndarray, y: np.ndarray, noise: np.ndarray, columns: tuple[Column, ...], kernel: str = "matern52"
+    ) -> "Table":
+        return Table(features(x, columns), y, noise, columns, kernel)
+
+    def correlation(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The kernel between scaled features [n, D] and [m, D], and its derivative in their squared distance."""
+        return KERNELS[self.kernel](squared_distance(a, b))
 
 
 class Theta(NamedTuple):
@@ -162,7 +171,7 @@ def _negative_evidence(theta: np.ndarray, table: Table, warped: bool, gradient: 
         log_slope = warp.log_slope(table.y)
         known = known * np.exp(2.0 * log_slope)
     scaled = table.features / scale
-    k, slope = matern52(squared_distance(scaled, scaled))
+    k, slope = table.correlation(scaled, scaled)
     k *= variance
     K = k.copy()
     diagonal = np.diag_indices(len(K))
@@ -225,7 +234,7 @@ class GaussianPosterior(Posterior):
         mean, variance = np.empty((2, len(self.theta), len(x)))
         for c, theta in enumerate(self.theta):
             p = Theta.of(theta, self.table.columns)
-            k, _ = matern52(squared_distance(at / p.lengthscale, self.table.features / p.lengthscale))
+            k, _ = self.table.correlation(at / p.lengthscale, self.table.features / p.lengthscale)
             k *= p.variance
             white = self.inverse[c] @ k.T
             mean[c] = p.mean + k @ self.alpha[c]
@@ -242,7 +251,7 @@ class GaussianPosterior(Posterior):
         for c, theta in enumerate(self.theta):
             p = Theta.of(theta, columns)
             here, data = at / p.lengthscale, self.table.features / p.lengthscale
-            k, slope = matern52(squared_distance(here, data))
+            k, slope = self.table.correlation(here, data)
             k *= p.variance
             slope *= 2.0 * p.variance
             white = self.inverse[c] @ k.T
@@ -263,9 +272,9 @@ class GaussianPosterior(Posterior):
         for c, count in enumerate(np.bincount(np.arange(num) % len(self.theta), minlength=len(self.theta))):
             p = Theta.of(self.theta[c], self.table.columns)
             here = at / p.lengthscale
-            k = p.variance * matern52(squared_distance(here, self.table.features / p.lengthscale))[0]
+            k = p.variance * self.table.correlation(here, self.table.features / p.lengthscale)[0]
             white = self.inverse[c] @ k.T
-            cov = p.variance * matern52(squared_distance(here, here))[0] - white.T @ white
+            cov = p.variance * self.table.correlation(here, here)[0] - white.T @ white
             factor = cholesky(cov, p.variance)
             draws.append(p.mean + k @ self.alpha[c] + rng.standard_normal((count, len(x))) @ factor.T)
         return np.concatenate(draws)
@@ -282,7 +291,7 @@ class GaussianPosterior(Posterior):
     def condition(self, x: np.ndarray, y: np.ndarray) -> "GaussianPosterior":
         old = self.table
         at = np.vstack([old.features, features(x, old.columns)])
-        more = Table(at, np.append(old.y, y), np.append(old.noise, np.zeros(len(y))), old.columns)
+        more = Table(at, np.append(old.y, y), np.append(old.noise, np.zeros(len(y))), old.columns, old.kernel)
         new = np.array([warp.forward(y) for warp in self.warps])
         latent = np.concatenate([self.latent, new], axis=1)
         known = np.concatenate([self.known, np.zeros_like(new)], axis=1)
@@ -331,7 +340,7 @@ def condition(table: Table, theta: np.ndarray, warped: bool) -> GaussianPosterio
 def covariance(table: Table, theta: Theta) -> np.ndarray:
     """k(x, x) of the observations, noise apart, [n, n]."""
     scaled = table.features / theta.lengthscale
-    return theta.variance * matern52(squared_distance(scaled, scaled))[0]
+    return theta.variance * table.correlation(scaled, scaled)[0]
 
 
 def condition_latent(
