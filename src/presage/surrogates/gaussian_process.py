@@ -67,7 +67,7 @@ class GaussianProcess(Surrogate):
         if known is None:
             starts = np.array([center, short] if count <= MANY else [center])
         else:  # a look at the usual start now and then, lest a poor local optimum be handed on for ever
-            starts = np.array([known[0], center] if count < 20 or (count <= MANY and count % 5 == 0) else known)
+            starts = np.array([known[0], center] if count < 20 or (count <= MANY and count % 7 == 0) else known)
         lower, upper = self.bounds(len(data.columns))
         found = lbfgs.minimize(
             lambda theta: energy(theta, table, center, spread, warped), starts, lower, upper,
