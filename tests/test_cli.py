@@ -547,7 +547,7 @@ finally:
         times.append(time.monotonic() - began)
         assert done.stderr.strip() == "[]"
     assert done.stdout == f"presage {presage.__version__}\n"
-    assert min(times[:2]) < 1.0  # 0.25 s on an idle machine
+    assert min(times[:2]) < 3.0  # 0.25 s on an idle machine
 
 
 SLEEPER = """
@@ -570,7 +570,7 @@ def test_a_signal_leaves_a_consistent_study_and_no_process(number):
     wait_until(lambda: all(Path(f"pid{n}").exists() and Path(f"pid{n}").read_text() for n in (2, 3)))
     started.send_signal(number)
     out, err = finish(started, 128 + number)
-    assert "Best so far" in out
+    assert "Best so far" in err
     assert "To go on, run it again:\n  presage run -p x=float:0:1" in err
     assert "Traceback" not in err
     assert all(gone(Path(f"pid{n}").read_text()) for n in (2, 3))

@@ -592,7 +592,7 @@ def test_failures_are_learned_from():
         study.optimize(f, 33, max_failures=100)
         failures += sum(t.state == "failed" for t in study.trials[8:])
         assert study.best.value < -2
-    assert failures <= 15  # of 75, half of what chance would give
+    assert failures <= 17  # chance gives 30 of 75 with a standard deviation of 4.2; this is three of them fewer
 
 
 def test_a_lost_worker_says_nothing_about_the_point():
