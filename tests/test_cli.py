@@ -569,7 +569,7 @@ def test_a_signal_leaves_a_consistent_study_and_no_process(number):
     started = process(*arguments)
     wait_until(lambda: all(Path(f"pid{n}").exists() and Path(f"pid{n}").read_text() for n in (2, 3)))
     started.send_signal(number)
-    out, err = finish(started, 128 + number)
+    _, err = finish(started, 128 + number)
     assert "Best so far" in err
     assert "To go on, run it again:\n  presage run -p x=float:0:1" in err
     assert "Traceback" not in err
