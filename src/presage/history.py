@@ -75,11 +75,6 @@ class History:
         self.points = [self.space.encode(trial.params) for trial in self.trials]
         self.tried = Counter(point_key(self.space.complete(trial.params)) for trial in self.trials)
 
-    def set_constraints(self, constraints: Iterable[Constraint]) -> None:
-        """Constraints are callables and live in the program, not in the storage."""
-        self._constraints = tuple(constraints)
-        self.space = Space.from_json(self.space.to_json(), self._constraints)
-
     def _add(self, number: int, params: dict[str, Any], **fields: Any) -> None:
         if number != len(self.trials):
             raise StorageError(f"trial {len(self.trials)} must come next, but got {number}")

@@ -56,12 +56,6 @@ class Observations:
         """Number of rows with a value."""
         return int(self.mask.sum())
 
-    def with_values(self, rows: np.ndarray, y: np.ndarray) -> "Observations":
-        """The table with standardised values put into some rows, as if they had been observed."""
-        new, mask = self.y.copy(), self.mask.copy()
-        new[rows], mask[rows] = y, True
-        return replace(self, y=new, mask=mask)
-
     def with_pending(self, point: np.ndarray) -> "Observations":
         """The table with one more pending row."""
         return replace(

@@ -14,7 +14,7 @@ import numpy as np
 
 from presage.errors import Conflict, SpaceError, SpaceExhausted, StudyError, TrialError
 from presage.history import History, myself
-from presage.space import Params, Space
+from presage.space import Space
 from presage.storage import Storage, open_storage
 from presage.suggester import Suggester
 from presage.trial import Failure, Outcome, Trial, usable
@@ -497,4 +497,4 @@ def _unpack(data: bytes) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in arrays.files}
 
 
-__all__ = ["Params", "Prediction", "Study", "load_study"]
+__all__ = ["Prediction", "Study", "load_study"]
