@@ -64,6 +64,11 @@ class Observations:
             pending=np.append(self.pending, True),
         )  # fmt: skip
 
+    def rescaled(self, center: float, scale: float) -> "Observations":
+        """The table in other units, those of the table that a surrogate was fitted to."""
+        y = np.where(self.mask, (self.center + self.scale * self.y - center) / scale, 0.0)
+        return replace(self, y=y, noise=self.noise * (self.scale / scale) ** 2, center=center, scale=scale)
+
     def padded(self) -> "Observations":
         """The table with empty rows up to one of a few sizes, so that a growing study compiles few programs."""
         extra = padded(len(self.y)) - len(self.y)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from presage.surrogates.base import Diagnostics, Fit, Marginal, Posterior, State, Surrogate
+from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, Prior
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "State",
-    "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "Score",
+    "State", "Surrogate", "automatic",
 ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The two protocols of a surrogate: how it is configured and fitted, and what a fit can be asked."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -32,6 +33,34 @@ class Marginal(NamedTuple):
         return mean, self.weight @ (self.variance + self.mean**2) - mean**2
 
 
+class Draws(ABC):
+    """Functions drawn from a posterior. Each can be evaluated anywhere and always answers the same."""
+
+    @abstractmethod
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """Every function at every point [n, d], [num, n]."""
+
+    @abstractmethod
+    def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same with derivatives in x, [num, n] and [num, n, d]; where the posterior is differentiable."""
+
+
+class Score(NamedTuple):
+    """How well a posterior foretold some observations.
+
+    Attributes:
+        log_density: mean log predictive density of a standardised value.
+        coverage50: share of values within their central 50 % intervals.
+        coverage90: the same for 90 %.
+        rmse: root mean squared error of the predictive mean, in standardised units.
+    """
+
+    log_density: float
+    coverage50: float
+    coverage90: float
+    rmse: float
+
+
 class Posterior(ABC):
     """A fitted surrogate: immutable, on the unit cube.
 
@@ -61,6 +90,10 @@ class Posterior(ABC):
         """Joint draws of f at the points, [num, n]."""
 
     @abstractmethod
+    def draw(self, num: int, *, rng: np.random.Generator) -> Draws:
+        """Functions drawn from the posterior, in the units of `marginal`."""
+
+    @abstractmethod
     def noise(self, x: np.ndarray) -> np.ndarray:
         """Variance of an observation about f, [n]."""
 
@@ -75,6 +108,44 @@ class Posterior(ABC):
     @abstractmethod
     def incumbent(self) -> float:
         """The least posterior mean among the observed points."""
+
+    def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Standardised values [n] in the units of `marginal`, and log d transformed / d y, [c or 1, n] each."""
+        return y[None], np.zeros((1, len(y)))
+
+    def foretold(self, x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density and distribution function of standardised observations, [n] each.
+
+        Args:
+            x: points, [n, d].
+            y: standardised values, [n].
+            noise: their known noise variances besides that of the model, [n].
+        """
+        from scipy.special import ndtr, stdtr
+
+        law = self.marginal(x)
+        at, log_slope = self.transformed(y)
+        scale = np.sqrt(law.variance + self.noise(x) + noise * np.exp(2.0 * log_slope))
+        z = (at - law.mean) / scale
+        if law.df is None:
+            log_density, below = -0.5 * (z**2 + math.log(2.0 * math.pi)), ndtr(z)
+        else:
+            from scipy.stats import t
+
+            df = law.df[:, None]
+            log_density, below = t.logpdf(z, df), stdtr(df, z)
+        log_density = log_density - np.log(scale) + log_slope + np.log(law.weight)[:, None]
+        return np.logaddexp.reduce(log_density, axis=0), law.weight @ below
+
+    def score(self, data: Observations) -> Score:
+        """How well observations were foretold, in the units of the fit (see `Observations.rescaled`)."""
+        x, y = data.x[data.mask], data.y[data.mask]
+        log_density, below = self.foretold(x, y, data.noise[data.mask])
+        from_middle = np.abs(below - 0.5)
+        return Score(
+            float(log_density.mean()), float((from_middle <= 0.25).mean()), float((from_middle <= 0.45).mean()),
+            float(np.sqrt(np.mean((self.predict(x)[0] - y) ** 2))),
+        )  # fmt: skip
 
 
 class Fit(NamedTuple):

@@ -10,7 +10,8 @@ from scipy.linalg import lapack
 from presage import lbfgs
 from presage.kernels import KERNELS, feature_owners, features, squared_distance
 from presage.observations import Column, Observations
-from presage.surrogates.base import Fit, Marginal, Posterior, State, Surrogate
+from presage.sobol import sobol
+from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.warping import Warp
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the process variance; tried until the Cholesky factor exists
@@ -279,6 +280,31 @@ class GaussianPosterior(Posterior):
             draws.append(p.mean + k @ self.alpha[c] + rng.standard_normal((count, len(x))) @ factor.T)
         return np.concatenate(draws)
 
+    def draw(self, num: int, *, rng: np.random.Generator) -> "GaussianDraws":
+        columns = self.table.columns
+        some = sobol(min(1024, 256 * len(columns)), len(columns), rng)
+        absent = np.array([column.conditional for column in columns])
+        some = np.where(absent & (rng.random(some.shape) < 0.5), np.nan, some)
+        at = np.vstack([self.table.features, features(some, columns)])
+        weights = np.empty((num, len(at)))
+        for i in range(num):
+            c = i % len(self.theta)
+            p = Theta.of(self.theta[c], columns)
+            # Matheron's rule: a draw from the prior, made of kernels at `at`, and what the data say of its errors.
+            K = covariance(self.table._replace(features=at), p)
+            factor = cholesky(K.copy(), p.variance)
+            weights[i] = lapack.dtrtrs(factor, rng.standard_normal(len(at)), lower=1, trans=1)[0]
+            n = len(self.table.y)
+            noise = np.sqrt(p.noise + self.known[c]) * rng.standard_normal(n)
+            error = K[:n] @ weights[i] + noise
+            weights[i, :n] += self.alpha[c] - self.inverse[c].T @ (self.inverse[c] @ error)
+        return GaussianDraws(self.table._replace(features=at), self.theta, weights)
+
+    def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (
+            np.array([warp.forward(y) for warp in self.warps]), np.array([warp.log_slope(y) for warp in self.warps])
+        )  # fmt: skip
+
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
         parts = [warp.moments(m, v) for warp, m, v in zip(self.warps, law.mean, law.variance, strict=True)]
@@ -310,6 +336,43 @@ class GaussianPosterior(Posterior):
         # At a data point the posterior mean is y - (noise variance) alpha.
         noise = np.exp(self.theta[:, -3, None]) + self.known
         return float(np.mean(self.latent - noise * self.alpha, axis=0).min())
+
+
+@dataclass(frozen=True)
+class GaussianDraws(Draws):
+    """Functions mean + k(x, z) w, one per row of w; draw i has the hyperparameters of row i (mod c) of theta.
+
+    Attributes:
+        table: whose features are z, [m, D].
+        theta: [c, d + 4].
+        weights: w, [num, m].
+    """
+
+    table: Table
+    theta: np.ndarray
+    weights: np.ndarray
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        return self.values_and_gradients(x)[0]
+
+    def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        columns = self.table.columns
+        numeric = [j for j, c in enumerate(columns) if c.kind != "categorical"]
+        near, at = len(numeric), features(x, columns)
+        value, gradient = np.empty((len(self.weights), len(x))), np.zeros((len(self.weights), *x.shape))
+        for c, theta in enumerate(self.theta[: len(self.weights)]):
+            p = Theta.of(theta, columns)
+            here, data = at / p.lengthscale, self.table.features / p.lengthscale
+            k, slope = self.table.correlation(here, data)
+            mine = self.weights[c :: len(self.theta)]
+            value[c :: len(self.theta)] = p.mean + p.variance * (mine @ k.T)
+            scale, here, data = p.lengthscale[:near], here[:, :near], data[:, :near]
+            for i, w in enumerate(mine):
+                weight = 2.0 * p.variance * slope * w
+                pull = (here * weight.sum(axis=1)[:, None] - weight @ data) / scale
+                gradient[c + i * len(self.theta)][:, numeric] = pull
+        gradient[:, np.isnan(x)] = 0.0
+        return value, gradient
 
 
 def _left(variance: float, explained: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from presage.acquisitions.base import Acquisition, Context
 from presage.observations import Observations, observe
-from presage.surrogates.base import Marginal, Posterior
+from presage.surrogates.base import Draws, Marginal, Posterior
 from presage.testing.surrogates import MIXED, central, mixed_points, near, same_slope, smooth
 
 
@@ -49,6 +49,10 @@ class Waves(Posterior):
         chosen = rng.choice(self.components, num, p=law.weight)
         return law.mean[chosen] + np.sqrt(law.variance[chosen]) * rng.standard_normal((num, 1))
 
+    def draw(self, num: int, *, rng: np.random.Generator) -> Draws:
+        weight = self.marginal(np.zeros((1, 1))).weight
+        return WaveDraws(self, rng.choice(self.components, num, p=weight), rng.standard_normal((num, 1)))
+
     def noise(self, x: np.ndarray) -> np.ndarray:
         return np.zeros(len(x))
 
@@ -60,6 +64,30 @@ class Waves(Posterior):
 
     def incumbent(self) -> float:
         return self.level - self.height
+
+
+@dataclass(frozen=True)
+class WaveDraws(Draws):
+    """Functions that are so many standard deviations from the mean of one component everywhere.
+
+    Attributes:
+        of: the posterior.
+        chosen: the component of each function, [num].
+        offset: its standard deviations, [num, 1].
+    """
+
+    of: Waves
+    chosen: np.ndarray
+    offset: np.ndarray
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        return self.values_and_gradients(x)[0]
+
+    def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        law, mean_slope, variance_slope = self.of.marginal_gradient(x)
+        sigma = np.sqrt(law.variance[self.chosen])
+        slope = mean_slope[self.chosen] + (self.offset / (2.0 * sigma))[..., None] * variance_slope[self.chosen]
+        return law.mean[self.chosen] + self.offset * sigma, slope
 
 
 class AcquisitionSuite:

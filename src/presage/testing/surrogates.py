@@ -259,3 +259,57 @@ def stored(state: State) -> State:
     np.savez(out, allow_pickle=False, **state)
     with np.load(io.BytesIO(out.getvalue()), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
+
+    def test_drawn_functions_are_functions(self) -> None:
+        for name, data in awkward().items():
+            posterior, x = self.fit(data), probes(data)
+            draws = posterior.draw(3, rng=np.random.default_rng(0))
+            value = draws.values(x)
+            assert value.shape == (3, len(x)), name
+            assert np.isfinite(value).all(), name
+            np.testing.assert_allclose(draws.values(x[::-1])[:, ::-1], value, rtol=1e-9, atol=1e-9, err_msg=name)
+            if posterior.differentiable:
+                again, gradient = draws.values_and_gradients(x)
+                np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-9, err_msg=name)
+                assert gradient.shape == (3, *x.shape), name
+                assert not gradient[:, np.isnan(x)].any(), name
+
+    def test_drawn_functions_have_their_gradients(self) -> None:
+        posterior, x, h = self.fit(plain_data()), 0.1 + 0.8 * plain_points(5, seed=2), 1e-5
+        if not posterior.differentiable:
+            return
+        draws = posterior.draw(2, rng=np.random.default_rng(0))
+        gradient = draws.values_and_gradients(x)[1]
+        for j in range(x.shape[1]):
+            step = h * np.eye(x.shape[1])[j]
+            slope = (draws.values(x + step) - draws.values(x - step)) / (2.0 * h)
+            np.testing.assert_allclose(gradient[..., j], slope, rtol=1e-4, atol=1e-4 * self.slack())
+
+    def test_drawn_functions_have_the_law_of_the_posterior(self) -> None:
+        """Mean and standard deviation over many draws against the marginal, where the law is one Gaussian or t."""
+        posterior, x = self.fit(plain_data()), plain_points(10, seed=2)
+        num = 400
+        value = posterior.draw(num, rng=np.random.default_rng(0)).values(x)
+        mean, variance = posterior.marginal(x).moments()
+        error = np.sqrt(variance / num)
+        assert (np.abs(value.mean(axis=0) - mean) < 5.0 * error + 1e-6).all()
+        # A few draws in the tail, and priors made of finitely many functions, leave the spread within a quarter.
+        np.testing.assert_allclose(value.std(axis=0), np.sqrt(variance), rtol=0.25, atol=1e-3)
+
+    def slack(self) -> float:
+        """How much coarser than float64 this surrogate computes: 1 or, where networks run in float32, more."""
+        return 1.0
+
+    def test_the_score_of_what_was_seen_beats_that_of_what_was_not(self) -> None:
+        data = plain_data(20)
+        posterior = self.fit(data)
+        x = plain_points(40, seed=3)
+        fresh = observe(x, smooth(x), PLAIN).rescaled(data.center, data.scale)
+        good = posterior.score(fresh)
+        assert np.isfinite(good).all()
+        assert 0.0 <= good.coverage50 <= good.coverage90 <= 1.0
+        off = observe(x, smooth(x) + 10.0, PLAIN).rescaled(data.center, data.scale)
+        bad = posterior.score(off)
+        assert bad.log_density < good.log_density
+        assert bad.rmse > good.rmse
+        assert bad.coverage90 < good.coverage90
