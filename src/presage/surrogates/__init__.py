@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 
+from presage.kernels import Matern
+from presage.priors import LogNormal
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
-from presage.surrogates.gaussian_process import GaussianProcess, Prior
+from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "Score",
-    "State", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Score",
+    "State", "StudentTProcess", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
@@ -19,7 +21,7 @@ def automatic() -> Surrogate:
     far better and wins decimals; on a funnel with ripples (Ackley, Levy) it explains the ripples by a spurious short
     lengthscale and loses sight of the funnel.
     """
-    return BestOf((GaussianProcess(), GaussianProcess(variance=Prior(1.0, 0.01), noise=Prior(0.005, 2.0))))
+    return BestOf((GaussianProcess(), GaussianProcess(Matern(variance=None), noise=LogNormal(0.005, 2.0))))
 
 
-BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess}
+BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess, "student-t": StudentTProcess}
