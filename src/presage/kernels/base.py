@@ -96,8 +96,11 @@ class Sum(Kernel):
 
     def evaluate(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray, axes: Axes) -> Evaluated:
         found = [part.evaluate(own, a, b, axes) for part, own in _shared(self.parts, theta, axes)]
+        value = found[0].value + found[1].value if len(found) > 1 else found[0].value
+        for one in found[2:]:
+            value += one.value
         return Evaluated(
-            np.add.reduce([one.value for one in found]),
+            value,
             lambda cotangent: np.concatenate([one.by_theta(cotangent) for one in found]),
             lambda cotangent: np.add.reduce([one.by_a(cotangent) for one in found]),
             lambda cotangent: np.add.reduce([one.by_b(cotangent) for one in found]),

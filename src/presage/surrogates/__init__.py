@@ -7,10 +7,12 @@ from presage.priors import LogNormal
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
+from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
+from presage.surrogates.sparse import SparseGaussianProcess
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Score",
-    "State", "StudentTProcess", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMC", "Marginal", "Mode", "NUTS",
+    "Posterior", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
@@ -24,4 +26,12 @@ def automatic() -> Surrogate:
     return BestOf((GaussianProcess(), GaussianProcess(Matern(variance=None), noise=LogNormal(0.005, 2.0))))
 
 
-BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess, "student-t": StudentTProcess}
+def sampled() -> Surrogate:
+    """What "gp-mcmc" stands for: a Gaussian process with its hyperparameters integrated out."""
+    return GaussianProcess(hyperparameters=Slice())
+
+
+BY_NAME: dict[str, Callable[[], Surrogate]] = {
+    "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": SparseGaussianProcess,
+    "student-t": StudentTProcess,
+}  # fmt: skip

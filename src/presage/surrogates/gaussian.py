@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 from scipy.special import gammaln, psi
 
 from presage.kernels import Axes, Kernel
@@ -155,9 +155,9 @@ def negative_evidence(model: Model, table: Table, theta: np.ndarray, gradient: n
         value += float(gammaln(half - 0.5 * n) - gammaln(half))
     if gradient is None:
         return value
-    inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]  # its lower triangle
     # dE/dK = (K^-1 - pull alpha alpha') / 2 is symmetric: the strict lower triangle, doubled, stands for both.
-    cotangent = np.tril(inverse - np.outer(pull * alpha, alpha))
+    inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
+    cotangent = np.tril(blas.dsyr(-pull, alpha, lower=1, a=inverse, overwrite_a=1))
     cotangent[diagonal] *= 0.5
     own = cotangent[diagonal]
     cotangent[diagonal] += JITTERS[0] * own.sum() / n
@@ -196,7 +196,7 @@ class Component:
         warp: from standardised values to latent ones.
         latent: the values it sees, [n].
         known: their known noise variances, [n].
-        inverse: inverse Cholesky factor of the covariance, [n, n].
+        inverse: R with R'R = covariance^-1, the inverse Cholesky factor, [n, n].
         alpha: covariance^-1 (latent - mean), [n].
         df: degrees of freedom, None where it is Gaussian.
         stretch: what variances are multiplied by; 1 where it is Gaussian.
@@ -312,13 +312,12 @@ class GaussianPosterior(Posterior):
             np.vstack([old.x, x]), np.vstack([old.features, at]), np.append(old.y, y),
             np.append(old.noise, np.zeros(len(y))), old.center, old.scale,
         )  # fmt: skip
-        components = []
-        for one in self.components:
-            latent = np.append(one.latent, one.warp.forward(y))
-            known = np.append(one.known, np.zeros(len(y)))
-            inverse = _extended(self.model, old.features, at, one)
-            components.append(component(self.model, table, one.theta, one.warp, latent, known, inverse))
-        return GaussianPosterior(self.model, table, tuple(components))
+        means = self.marginal(x).mean
+        components = tuple(
+            _extended(self.model, old.features, at, one, one.warp.forward(y), mean)
+            for one, mean in zip(self.components, means, strict=True)
+        )
+        return GaussianPosterior(self.model, table, components)
 
     def leave_one_out(self) -> np.ndarray:
         # Rasmussen & Williams, eq. 5.10 to 5.12: the diagonal of K^-1 is all that is needed.
@@ -419,40 +418,47 @@ def cholesky(K: np.ndarray, level: float) -> np.ndarray:
     raise FloatingPointError(f"no Cholesky factor with jitter up to {JITTERS[-1]} of the variance {level}")
 
 
-def _inverse_factor(model: Model, features: np.ndarray, theta: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The inverse Cholesky factor of the covariance of observations, [n, n]."""
-    K = model.kernel.evaluate(theta[: model.noise_at], features, features, model.axes).value.copy()
-    level = K.diagonal().mean()
-    K[np.diag_indices(len(K))] += math.exp(theta[model.noise_at]) + known
-    return lapack.dtrtri(cholesky(K, level), lower=1)[0]
-
-
-def _extended(model: Model, features: np.ndarray, more: np.ndarray, one: Component) -> np.ndarray:
-    """The inverse factor with m more rows, in O(n^2 m); computed anew where the new block has no factor of its own."""
+def _extended(
+    model: Model, features: np.ndarray, more: np.ndarray, one: Component, latent: np.ndarray, expected: np.ndarray
+) -> Component:
+    """The component after m more values, where others were expected, in O(n^2 m): the factor gets m more rows."""
     theta = one.theta[: model.noise_at]
     n, m = len(features), len(more)
     across = one.inverse @ model.kernel.evaluate(theta, features, more, model.axes).value
-    own = model.kernel.evaluate(theta, more, more, model.axes).value - across.T @ across
-    own[np.diag_indices(m)] += math.exp(one.theta[model.noise_at]) + JITTERS[0] * own.diagonal().max(initial=0.0)
-    factor, failed = lapack.dpotrf(own.T, lower=1)
-    if failed or not np.isfinite(factor).all() or (m and factor.diagonal().min() < 1e-7):
-        known = np.append(one.known, np.zeros(m))
-        return _inverse_factor(model, np.vstack([features, more]), one.theta, known)
-    corner = lapack.dtrtri(factor, lower=1)[0]
-    whole = np.zeros((n + m, n + m))
-    whole[:n, :n] = one.inverse
-    whole[n:, n:] = corner
-    whole[n:, :n] = -corner @ across.T @ one.inverse
-    return whole
+    own = model.kernel.evaluate(theta, more, more, model.axes).value
+    level = own.diagonal().mean() if m else 1.0
+    own = own - across.T @ across
+    own[np.diag_indices(m)] += math.exp(one.theta[model.noise_at])
+    corner = lapack.dtrtri(np.tril(cholesky(own, level)), lower=1)[0]
+    rows = np.concatenate([-corner @ (across.T @ one.inverse), corner], axis=1)
+    inverse = np.zeros((len(one.inverse) + m, n + m))
+    inverse[: -m or None, :n] = one.inverse
+    inverse[len(one.inverse) :] = rows
+    white = corner @ (latent - expected)
+    alpha = np.append(one.alpha, np.zeros(m)) + white @ rows
+    df, stretch = one.df, one.stretch
+    if df is not None:
+        df, stretch = df + m, (stretch * df + float(white @ white)) / (df + m)
+    return Component(
+        one.theta,
+        one.warp,
+        np.append(one.latent, latent),
+        np.append(one.known, np.zeros(m)),
+        inverse,
+        alpha,
+        df,
+        stretch,
+    )
 
 
 def component(
-    model: Model, table: Table, theta: np.ndarray, warp: Warp, latent: np.ndarray, known: np.ndarray,
-    inverse: np.ndarray | None = None,
-) -> Component:  # fmt: skip
-    """A component given what it sees; the inverse factor is computed where it is not known."""
-    if inverse is None:
-        inverse = _inverse_factor(model, table.features, theta, known)
+    model: Model, table: Table, theta: np.ndarray, warp: Warp, latent: np.ndarray, known: np.ndarray
+) -> Component:
+    """A component given what it sees."""
+    K = model.kernel.evaluate(theta[: model.noise_at], table.features, table.features, model.axes).value.copy()
+    variance = K.diagonal().mean()
+    K[np.diag_indices(len(K))] += math.exp(theta[model.noise_at]) + known
+    inverse = lapack.dtrtri(cholesky(K, variance), lower=1)[0]
     level = model.mean.evaluate(theta[model.mean_at], table.x, table.units(latent, warp)).value
     white = inverse @ (latent - level)
     tail, df, stretch = model.tail_of(theta), None, 1.0
