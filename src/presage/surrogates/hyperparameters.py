@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from presage import lbfgs
+from presage.inference.diagnostics import ess, r_hat
 from presage.inference.slice import slice_sample
 from presage.surrogates.gaussian import Model, Table, energy, negative_evidence
 
@@ -196,6 +197,5 @@ def _blackjax(
 
 def _mixing(theta: np.ndarray) -> dict[str, float]:
     """R-hat and effective sample size of the coordinate that mixed worst."""
-    from presage.inference.diagnostics import effective_sample_size, rhat
-
-    return {"rhat": float(rhat(theta[None]).max()), "ess": float(effective_sample_size(theta[None]).min())}
+    path = theta[:, None]  # one chain
+    return {"r_hat": float(r_hat(path).max()), "ess": float(ess(path).min())}
