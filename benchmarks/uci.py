@@ -9,13 +9,11 @@ a second head for its variance. FOLDER holds one folder per set (presage.network
 
 import argparse
 import json
-import os
-import platform
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
+
+from device import about  # before jax
 
 import jax
 import numpy as np
@@ -31,8 +29,8 @@ MEAN_FIELD = {"boston_housing": -2.46, "concrete": -3.07, "energy": -1.03, "kin8
               "protein": -2.87, "wine_quality_red": -0.92, "yacht": -0.68}  # fmt: skip
 # Steps and rows of a minibatch (None: all rows). Small noise-free sets need many steps; large ones have many rows.
 PLAN = {"yacht": (30_000, None), "boston_housing": (10_000, None), "energy": (30_000, None), "concrete": (20_000, None),
-        "wine_quality_red": (6_000, None), "kin8nm": (20_000, 1000), "power_plant": (12_000, 1000),
-        "protein": (16_000, 2000)}  # fmt: skip
+        "wine_quality_red": (6_000, 1000), "kin8nm": (30_000, 1000), "power_plant": (20_000, 1000),
+        "protein": (30_000, 2000)}  # fmt: skip
 RATE = 1e-2  # falls to 0 along a cosine
 
 
@@ -65,10 +63,7 @@ def main() -> None:
     args = parser.parse_args()
     began = time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
-    results: dict = {
-        "command": "python benchmarks/uci.py " + " ".join(["--data", "FOLDER", *["--quick"] * args.quick]),
-        "machine": {"device": str(jax.devices()[0].device_kind), "cpu": platform.machine(), "cores": os.cpu_count()},
-        "versions": {"python": sys.version.split()[0], **{p: version(p) for p in ("jax", "optax", "numpy")}},
+    results: dict = about("uci", *["--quick"] * args.quick) | {
         "plan": {name: {"steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}, "rate": RATE,
         "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {},
     }  # fmt: skip

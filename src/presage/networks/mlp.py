@@ -86,7 +86,9 @@ def normal(key: Array, samples: int, rows: int, units: Sequence[int], numbers: S
     sample, row = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in range(2))
     unit = jnp.broadcast_to(jnp.asarray(name, jnp.uint32), shape)
     words = threefry2x32_p.bind(jnp.broadcast_to(k0, shape), jnp.broadcast_to(k1, shape), row * half + sample, unit)
-    return jnp.split(_gaussian(jnp.concatenate(words)[:samples]), np.cumsum(units)[:-1].tolist(), axis=2)
+    # Without the barrier the hash is compiled, and computed, again in every place where a draw is used.
+    draws = jax.lax.optimization_barrier(_gaussian(jnp.concatenate(words)[:samples]))
+    return jnp.split(draws, np.cumsum(units)[:-1].tolist(), axis=2)
 
 
 def _gaussian(word: Array) -> Array:

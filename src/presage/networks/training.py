@@ -116,8 +116,15 @@ def describe(
     moments: dict[int, tuple[np.ndarray, ...]] = {}
     for one in rows:  # the same rows are often given to many networks
         if id(one) not in moments:
-            moments[id(one)] = (x[one].mean(axis=0), _positive(x[one].std(axis=0)), y[one].mean(), _positive(y[one].std()))
-    center, scale, y_center, y_scale = (np.array(part) for part in zip(*(moments[id(one)] for one in rows), strict=True))
+            moments[id(one)] = (
+                x[one].mean(axis=0),
+                _positive(x[one].std(axis=0)),
+                y[one].mean(),
+                _positive(y[one].std()),
+            )
+    center, scale, y_center, y_scale = (
+        np.array(part) for part in zip(*(moments[id(one)] for one in rows), strict=True)
+    )
     if not scale_y:
         y_center, y_scale = np.zeros(len(rows)), np.ones(len(rows))
     return Networks(
@@ -202,29 +209,30 @@ def advance_chunk(
 
 
 @partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once"))
-def evaluate(
-    family: Family, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, mask: Array, salt: Array,
+def foretell(
+    family: Family, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
     samples: int = 100, rows_at_once: int = 1024,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Mean log density of values and root mean squared error of the mean, in the values' own units, [networks] each.
+    """Log density of values, and the error of their predicted means, in the values' own units, [networks, m] each.
 
     Args:
-        rows: which rows of the table to foretell, [networks, m], with their mask, [networks, m].
+        rows: which rows of the table to foretell, [networks, m].
         salt: another one gives other draws of the weights.
         samples: how many draws, ten at a time.
         rows_at_once: bounds the memory.
     """
-    extra = -rows.shape[1] % min(rows_at_once, rows.shape[1])
-    rows, mask = (jnp.pad(a, ((0, 0), (0, extra))) for a in (rows, mask))
-    blocks = max(1, rows.shape[1] // rows_at_once)
-
+    count = rows.shape[1]
+    blocks = -(-count // rows_at_once)
+    rows = jnp.pad(rows, ((0, 0), (0, -count % blocks)))
+    at_once = min(samples, 10)
     unravel = unraveller(family, shape)
 
-    def one(network: Networks, vector: Array, rows: Array, mask: Array) -> tuple[Array, Array]:
+    def one(network: Networks, vector: Array, rows: Array) -> tuple[Array, Array]:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.wrap_key_data(network.key), 2), salt)
         params = unravel(vector)
 
-        def block(number: Array, rows: Array) -> tuple[Array, Array]:
+        def block(given: tuple[Array, Array]) -> tuple[Array, Array]:
+            number, rows = given
             x = (table.x[rows] - network.x_center) / network.x_scale
             y = (table.y[rows] - network.y_center) / network.y_scale
             mine = jax.random.fold_in(key, number)
@@ -232,18 +240,14 @@ def evaluate(
             def some(i: Array) -> tuple[Array, Array]:
                 return family.predict(params, network.widths, shape, x, y, jax.random.fold_in(mine, i), at_once)
 
-            at_once = min(samples, 10)
             log_density, mean = jax.lax.map(some, jnp.arange(max(1, samples // at_once)))
-            return jax.scipy.special.logsumexp(log_density, axis=0) - jnp.log(len(mean)), mean.mean(axis=0) - y
+            log_density = jax.scipy.special.logsumexp(log_density, axis=0) - math.log(len(mean))
+            return log_density - jnp.log(network.y_scale), (mean.mean(axis=0) - y) * network.y_scale
 
-        log_density, error = jax.lax.map(
-            lambda args: block(*args), (jnp.arange(blocks), rows.reshape(blocks, -1))
-        )  # fmt: skip
-        count = mask.sum()
-        log_density = jnp.where(mask, log_density.ravel(), 0.0).sum() / count - jnp.log(network.y_scale)
-        return log_density, jnp.sqrt(jnp.where(mask, error.ravel() ** 2, 0.0).sum() / count) * network.y_scale
+        log_density, error = jax.lax.map(block, (jnp.arange(blocks), rows.reshape(blocks, -1)))
+        return log_density.ravel()[:count], error.ravel()[:count]
 
-    return jax.vmap(one)(networks, state.params, rows, mask)
+    return jax.vmap(one)(networks, state.params, rows)
 
 
 @dataclass
@@ -283,6 +287,11 @@ class Cohort:
         self.program = advance_chunk.lower(*args).compile()
         return self
 
+    def restart(self) -> "Cohort":
+        """Before the first step again."""
+        self.state = start(self.family, self.training, self.shape, self.networks)
+        return self
+
     def advance(self, until: int | np.ndarray) -> "Cohort":
         """Train each network up to its step `until` or until it stops; those beyond it stay as they are."""
         count = len(self.networks.count)
@@ -299,12 +308,17 @@ class Cohort:
     def evaluate(self, rows: Sequence[np.ndarray], samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean log density and RMSE of each network on its own rows."""
         most = max(len(one) for one in rows)
-        index = np.array([np.pad(one, (0, most - len(one))) for one in rows], dtype=np.int32)
         mask = np.arange(most) < np.array([len(one) for one in rows])[:, None]
-        found = evaluate(
-            self.family, self.shape, self.networks, self.table, self.state, index, mask, np.int32(salt), samples
-        )
-        return np.asarray(found[0]), np.asarray(found[1])
+        log_density, error = self.foretell(np.array([np.pad(one, (0, most - len(one))) for one in rows]), samples, salt)
+        share = mask / mask.sum(axis=1, keepdims=True)
+        return (share * log_density).sum(axis=1), np.sqrt((share * error**2).sum(axis=1))
+
+    def foretell(self, rows: np.ndarray, samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Log density and error of each row, [networks, m] each."""
+        found = foretell(
+            self.family, self.shape, self.networks, self.table, self.state, rows.astype(np.int32), np.int32(salt), samples
+        )  # fmt: skip
+        return np.asarray(found[0], dtype=np.float64), np.asarray(found[1], dtype=np.float64)
 
     def save(self, path: str | Path) -> None:
         """Write networks and state to a .npz file; the table is not among it."""
@@ -321,9 +335,8 @@ class Cohort:
             if about["family"] != _plain(asdict(family)):
                 raise ValueError(f"{path} holds networks of {about['family']}, not of {asdict(family)}")
             shape = Shape(*about["shape"])
-            names = [f.name for f in Networks.__annotations__] if False else list(Networks._fields)
             options = {name: file[f"['networks'].options['{name}']"] for name in family.options}
-            networks = Networks(*(options if n == "options" else file[f"['networks'].{n}"] for n in names))
+            networks = Networks(*(options if n == "options" else file[f"['networks'].{n}"] for n in Networks._fields))
             networks = jax.tree.map(jnp.asarray, networks)
             like = jax.eval_shape(lambda n: start(family, training, shape, n), networks)
             paths, tree = jax.tree_util.tree_flatten_with_path({"state": like})

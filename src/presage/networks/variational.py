@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 from jax.scipy.special import gammaln, logsumexp
 
 from presage.networks.mlp import ACTIVATIONS, Array, Masks, Shape, layer_numbers, layer_sizes, masks, normal
+from presage.networks.training import Cohort, Networks, unraveller
 
 TINY = 1e-12  # least variance of a pre-activation; its square root has no slope at 0
 
@@ -166,6 +168,20 @@ class Variational:
             each = 0.5 * (jnp.log(s) - 1.0 + square / s) - layer.log_weight_stddev
             rows.append(jnp.where(both, each, 0.0).sum(axis=0) / jnp.maximum(source.sum(), 1))
         return jnp.stack(rows)
+
+
+@partial(jax.jit, static_argnames=("family", "shape"))
+def unit_activity(family: Variational, shape: Shape, networks: Networks, params: Array) -> Array:
+    """Mean KL of the weights into each hidden unit of each network, [networks, depth, width]."""
+    unravel = unraveller(family, shape)
+    return jax.vmap(lambda n, p: family.activity(unravel(p), n.widths, n.options, shape))(networks, params)
+
+
+def active_units(cohort: Cohort, first: float = 0.3, others: float = 0.1) -> np.ndarray:
+    """Hidden units whose mean incoming KL is above a threshold, [networks, depth]; the thresholds are S4's."""
+    activity = unit_activity(cohort.family, cohort.shape, cohort.networks, cohort.state.params)
+    threshold = np.array([first, *[others] * (cohort.shape.depth - 1)])
+    return (np.asarray(activity) > threshold[:, None]).sum(axis=2)
 
 
 def best_variance(square: Array, count: Array, alpha: float, beta: float) -> Array:
