@@ -154,24 +154,34 @@ def _blackjax(
     size = model.priors.size
     evaluations = 0
 
-    def value_and_gradient(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_and_gradient(bits: np.ndarray) -> np.ndarray:
+        """log p and its derivatives, [1 + p], as pairs of 32 bits: JAX calls this from a thread without float64."""
         nonlocal evaluations
         evaluations += 1
-        theta = np.asarray(theta, dtype=float)
-        if not _inside(model, theta):  # a wall: such a step is a divergence and is not taken
-            return np.asarray(-np.inf), np.zeros(size)
-        value, gradient = energy(model, table, theta[None])
-        return -value[0], -gradient[0]
+        theta = np.ascontiguousarray(bits).view(np.float64)[:, 0]
+        found = np.zeros(1 + size)
+        if _inside(model, theta):
+            value, gradient = energy(model, table, theta[None])
+            found[0], found[1:] = -value[0], -gradient[0]
+        else:  # a wall: such a step is a divergence and is not taken
+            found[0] = -np.inf
+        return found[:, None].view(np.uint32)
 
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-        shapes = (jax.ShapeDtypeStruct((), jnp.float64), jax.ShapeDtypeStruct((size,), jnp.float64))
+        shape = jax.ShapeDtypeStruct((1 + size, 2), jnp.uint32)
+
+        def both(theta):
+            bits = jax.lax.bitcast_convert_type(theta, jnp.uint32)
+            found = jax.pure_callback(value_and_gradient, shape, bits, vmap_method="sequential")
+            return jax.lax.bitcast_convert_type(found, jnp.float64)
 
         @jax.custom_vjp
         def log_density(theta):
-            return jax.pure_callback(value_and_gradient, shapes, theta, vmap_method="sequential")[0]
+            return both(theta)[0]
 
         def forward(theta):
-            return jax.pure_callback(value_and_gradient, shapes, theta, vmap_method="sequential")
+            found = both(theta)
+            return found[0], found[1:]
 
         log_density.defvjp(forward, lambda gradient, cotangent: (cotangent * gradient,))
         start = Mode().find(model, table, None, rng=rng).theta[0] if known is None else known[-1]
