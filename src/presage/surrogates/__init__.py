@@ -5,10 +5,11 @@ from collections.abc import Callable
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, Prior
+from presage.surrogates.joint import Joint
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "Score",
-    "State", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Joint", "Marginal", "Posterior", "Prior",
+    "Score", "State", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
