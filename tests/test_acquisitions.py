@@ -19,7 +19,6 @@ from presage.acquisitions import (
     LogExpectedImprovement,
     MaxValueEntropySearch,
     NoisyExpectedImprovement,
-    Penalised,
     PerCost,
     PredictiveEntropySearch,
     ProbabilityOfImprovement,
@@ -144,12 +143,6 @@ class TestPerCost(AcquisitionSuite):
 class TestConstrained(AcquisitionSuite):
     def make(self, data):
         return Constrained(ExpectedImprovement(), Waves(level=0.3))
-
-
-class TestPenalised(AcquisitionSuite):
-    def make(self, data):
-        context = Context(-1.0, candidates=lambda rng: mixed_points(50))
-        return Penalised.around(LogExpectedImprovement(), mixed_points(3, seed=9), Waves(), context, None)
 
 
 # log h(z), h(z) = phi(z) + z Phi(z).

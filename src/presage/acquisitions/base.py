@@ -45,6 +45,11 @@ class Acquisition(ABC):
 
     scale: ClassVar[Scale] = "any"
 
+    @property
+    def costly(self) -> bool:
+        """Whether a value takes many times as long as a marginal, so that fewer candidates should be looked at."""
+        return False
+
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> "Acquisition":
         """The acquisition with whatever it draws at random or computes once for a posterior; it is then a function."""
         return self
@@ -68,6 +73,10 @@ class Logarithm(Acquisition):
 
     scale: ClassVar[Scale] = "logarithm"
     base: Acquisition
+
+    @property
+    def costly(self) -> bool:
+        return self.base.costly
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         return Logarithm(self.base.prepare(posterior, context, rng=rng))
@@ -105,6 +114,10 @@ class OfJoint(Acquisition):
     """
 
     joint: Joint
+
+    @property
+    def costly(self) -> bool:
+        return True
 
     @abstractmethod
     def score(

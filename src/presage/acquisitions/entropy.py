@@ -65,9 +65,9 @@ def minimum_law(mean: np.ndarray, covariance: np.ndarray, sweeps: int = SWEEPS) 
             remain = np.maximum(1.0 - tau[busy, j] * variance, 1e-6)
             v = variance / remain  # the cavity
             c = (center - nu[busy, j] * variance) / remain
-            z = c / np.sqrt(v)
+            z = np.maximum(c / np.sqrt(v), -1e3)
             log_z, psi = log_normal(z)
-            delta = psi * (z + psi)
+            delta = np.maximum(psi * (z + psi), 0.0)
             new_tau = delta / ((1.0 - delta) * v)
             new_nu = (c + np.sqrt(v) * psi) / (v * (1.0 - delta)) - c / v
             # int N(g; c, v) exp(nu g - tau g^2 / 2) dg is what the factor's approximation is scaled by.
@@ -139,9 +139,10 @@ def _tables(posterior: Posterior, points: np.ndarray) -> tuple[Joint, tuple[Mini
     """Of the law at the points: covariances with elsewhere, where the minimum is, means, covariances."""
     joint = posterior.joint(points)
     law, covariance = posterior.marginal(points), joint.covariance(points)
-    covariance = 0.5 * (covariance + covariance.transpose(0, 2, 1))
-    diagonal = np.arange(len(points))
-    covariance[:, diagonal, diagonal] = law.variance
+    # Rounding must not make it anything but a covariance: neighbours have nearly the same values.
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (covariance + covariance.transpose(0, 2, 1)))
+    eigenvalues = np.maximum(eigenvalues, 1e-9 * eigenvalues[:, -1:])
+    covariance = (vectors * eigenvalues[:, None]) @ vectors.transpose(0, 2, 1)
     return joint, tuple(map(minimum_law, law.mean, covariance)), law.mean, covariance
 
 

@@ -18,6 +18,10 @@ class Adjusted(Acquisition):
     scale: ClassVar[Scale] = "logarithm"
     base: Acquisition
 
+    @property
+    def costly(self) -> bool:
+        return self.base.costly
+
     @abstractmethod
     def added(self, x: np.ndarray) -> np.ndarray:
         """What is added at points [n, d], [n]."""

@@ -234,7 +234,7 @@ class AcquisitionSuite:
             by_variance = [self._value(level=1.0, variance=variance) for variance in variances]
             assert (np.diff(by_variance, axis=0) > 0).all()
 
-    def _value(self, **law: float) -> np.ndarray:
-        posterior = Waves(height=0.0, components=1, **law)
+    def _value(self, level: float, variance: float = 0.25) -> np.ndarray:
+        posterior = Waves(level, 0.0, variance, components=1)
         acquisition, context = self.ready(posterior)
         return acquisition.values(posterior, self.x, context)
