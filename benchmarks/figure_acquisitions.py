@@ -15,13 +15,15 @@ def main() -> None:
     from matplotlib import pyplot as plt
 
     from presage import acquisitions
+    from presage.kernels import Matern
     from presage.observations import Column, observe
-    from presage.surrogates import GaussianProcess, Prior
+    from presage.priors import LogNormal
+    from presage.surrogates import GaussianProcess
 
     x = np.array([[0.04], [0.25], [0.45], [0.7], [0.93]])
     y = np.sin(9.0 * x[:, 0]) + x[:, 0]
     data = observe(x, y, (Column("continuous"),))
-    model = GaussianProcess(lengthscale=Prior(0.15, 0.01), noise=Prior(1e-3, 0.01), warp=None)
+    model = GaussianProcess(Matern(LogNormal(0.15, 0.01)), noise=LogNormal(1e-3, 0.01), warp=None)
     posterior = model.fit(data, rng=np.random.default_rng(0)).posterior
     grid = np.linspace(0.0, 1.0, 401)[:, None]
     context = acquisitions.Context(posterior.incumbent(), 5, x, lambda rng: grid[::4])

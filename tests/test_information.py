@@ -12,8 +12,10 @@ from presage.acquisitions import Context, EntropySearch, KnowledgeGradient, Nois
 from presage.acquisitions.entropy import minimum_law
 from presage.acquisitions.knowledge import largest_gain
 from presage.acquisitions.max_value import JointEntropySearch, MaxValueEntropySearch, truncation_gain
+from presage.kernels import Matern
 from presage.observations import Column, observe
-from presage.surrogates import GaussianProcess, Prior
+from presage.priors import LogNormal
+from presage.surrogates import GaussianProcess
 from presage.testing.acquisitions import Waves, _basis
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -26,9 +28,8 @@ SURE = 1e-6  # spread of a prior that leaves nothing to infer
 def process(noise=0.05):
     """A Gaussian process on an interval with five observations and known hyperparameters."""
     x = np.array([[0.05], [0.3], [0.55], [0.75], [0.9]])
-    model = GaussianProcess(
-        lengthscale=Prior(0.2, SURE), variance=Prior(1.0, SURE), noise=Prior(noise, SURE), warp=None
-    )
+    kernel = Matern(LogNormal(0.2, SURE), LogNormal(1.0, SURE))
+    model = GaussianProcess(kernel, noise=LogNormal(noise, SURE), warp=None)
     data = observe(x, np.sin(9.0 * x[:, 0]) + x[:, 0], (Column("continuous"),))
     return model.fit(data, rng=np.random.default_rng(0)).posterior
 

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 
+from presage.kernels import Matern
+from presage.priors import LogNormal
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
-from presage.surrogates.gaussian_process import GaussianProcess, Prior
+from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
+from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
 from presage.surrogates.joint import Joint
+from presage.surrogates.sparse import SparseGaussianProcess
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Joint", "Marginal", "Posterior", "Prior",
-    "Score", "State", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMC", "Joint", "Marginal", "Mode", "NUTS",
+    "Posterior", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
@@ -20,7 +24,15 @@ def automatic() -> Surrogate:
     far better and wins decimals; on a funnel with ripples (Ackley, Levy) it explains the ripples by a spurious short
     lengthscale and loses sight of the funnel.
     """
-    return BestOf((GaussianProcess(), GaussianProcess(variance=Prior(1.0, 0.01), noise=Prior(0.005, 2.0))))
+    return BestOf((GaussianProcess(), GaussianProcess(Matern(variance=None), noise=LogNormal(0.005, 2.0))))
 
 
-BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess}
+def sampled() -> Surrogate:
+    """What "gp-mcmc" stands for: a Gaussian process with its hyperparameters integrated out."""
+    return GaussianProcess(hyperparameters=Slice())
+
+
+BY_NAME: dict[str, Callable[[], Surrogate]] = {
+    "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": SparseGaussianProcess,
+    "student-t": StudentTProcess,
+}  # fmt: skip
