@@ -20,9 +20,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from device import about  # before jax
+
 import jax
 import numpy as np
-from device import about  # before jax
 
 from presage.networks.datasets import load
 from presage.networks.mlp import groups

@@ -53,7 +53,7 @@ def main() -> None:
     for axis in axes.flat:
         axis.tick_params(labelsize=7)
     FIGURES.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FIGURES / "acquisitions.png", dpi=75)
+    figure.savefig(FIGURES / "acquisitions.png", dpi=70)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from device import about  # before jax
+from curves import flops, grid
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from curves import flops, grid
-from device import about  # before jax
 
 from presage.networks.datasets import load
 from presage.networks.mlp import groups

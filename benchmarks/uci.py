@@ -13,9 +13,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from device import about  # before jax
+
 import jax
 import numpy as np
-from device import about  # before jax
 
 from presage.networks.datasets import SOURCES, load
 from presage.networks.training import Cohort, Table, Training, describe
