@@ -81,6 +81,11 @@ def share(number: int, surrogates: list[str], points: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The share of cases that reached 0.99, and all of them."""
+    return {"reached": float(np.mean([row["share"] >= 0.99 for row in rows])), "rows": rows}
+
+
 def main() -> None:
     """Run, print, write down."""
     from presage import surrogates as models
@@ -96,9 +101,9 @@ def main() -> None:
         rows.append(share(number, arguments.surrogates, arguments.points))
         if rows[-1]["share"] < 0.99 or number % 20 == 0:
             print(rows[-1], flush=True)
-    reached = float(np.mean([row["share"] >= 0.99 for row in rows]))
-    print(f"0.99 of the best known expected improvement in {100 * reached:.1f} % of {len(rows)} cases")
-    write("maximiser", {"reached": reached, "rows": rows})
+            write("maximiser", summary(rows))
+    write("maximiser", summary(rows))
+    print(f"0.99 of the best known expected improvement in {100 * summary(rows)['reached']:.1f} % of {len(rows)} cases")
 
 
 if __name__ == "__main__":

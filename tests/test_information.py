@@ -15,8 +15,11 @@ from presage.acquisitions.max_value import JointEntropySearch, MaxValueEntropySe
 from presage.kernels import Matern
 from presage.observations import Column, observe
 from presage.priors import LogNormal
-from presage.surrogates import GaussianProcess
+from presage.surrogates import GaussianProcess, Slice, StudentTProcess
+from presage.surrogates.gaussian_joint import GaussianJoint
+from presage.surrogates.joint import ByConditioning
 from presage.testing.acquisitions import Waves, _basis
+from presage.testing.surrogates import mixed_data, mixed_points
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -75,6 +78,19 @@ def test_covariances_of_a_process_are_those_of_its_draws():
     variance = np.diag(np.cov(draws.T))
     error = np.sqrt((np.outer(variance, variance[::4]) + expected**2) / DRAWS)  # of a covariance of normal draws
     assert (np.abs(covariance - expected) < 5.0 * error + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    "model", [GaussianProcess(), StudentTProcess(), GaussianProcess(hyperparameters=Slice(samples=4))]
+)
+def test_closed_covariances_are_those_that_conditioning_finds(model):
+    posterior = model.fit(mixed_data(20), rng=np.random.default_rng(0)).posterior
+    x, z = mixed_points(10, seed=5), mixed_points(6, seed=6)
+    closed, learned = GaussianJoint.between(posterior, z), ByConditioning.of(posterior, z)
+    for one, other in zip(closed.covariance_gradient(x), learned.covariance_gradient(x), strict=True):
+        # Conditioning anew moves the jitter of the covariance and the last digits of a factor of condition 1e8.
+        assert np.abs(one - other).max() < 1e-6 * np.abs(other).max()
+    assert np.array_equal(closed.covariance(x), closed.covariance_gradient(x)[0])
 
 
 # The place of the minimum.

@@ -14,6 +14,7 @@ from presage.surrogates.joint import Joint
 Scale = Literal["any", "positive", "logarithm"]
 Scored = tuple[np.ndarray, np.ndarray]
 TINY = 1e-300
+AT_ONCE = 512  # points scored together by acquisitions that need megabytes for each hundred of them
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,10 @@ class OfJoint(Acquisition):
         """Values [n], and their derivatives in means [c, n], variances [c, n] and covariances [c, n, m]."""
 
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
-        return self.score(posterior.marginal(x), self.joint.covariance(x), posterior.noise(x))[0]
+        parts = [x[i : i + AT_ONCE] for i in range(0, max(len(x), 1), AT_ONCE)]
+        return np.concatenate([
+            self.score(posterior.marginal(at), self.joint.covariance(at), posterior.noise(at))[0] for at in parts
+        ])  # fmt: skip
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
         law, mean_slope, variance_slope = posterior.marginal_gradient(x)

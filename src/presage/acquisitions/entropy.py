@@ -11,7 +11,7 @@ from presage.acquisitions.representers import representers
 from presage.surrogates.base import Marginal, Posterior
 from presage.surrogates.joint import Joint
 
-SWEEPS = 12  # of expectation propagation; it settles in five to eight
+SWEEPS = 12  # of expectation propagation at most; it settles in five to eight
 SCORES = np.linspace(-5.5, 5.5, 45)  # standard scores of the observation over which entropies are integrated
 LEAST = 1e-4  # smallest variance of a standard score given the place of the minimum
 
@@ -43,7 +43,7 @@ def minimum_law(mean: np.ndarray, covariance: np.ndarray, sweeps: int = SWEEPS) 
     Args:
         mean: of f at the points, [m].
         covariance: [m, m].
-        sweeps: over all factors.
+        sweeps: over all factors, at most.
     """
     m = len(mean)
     G = mean - mean[:, None]
@@ -58,6 +58,7 @@ def minimum_law(mean: np.ndarray, covariance: np.ndarray, sweeps: int = SWEEPS) 
     g, P = G.copy(), K.copy()
     log_scale = np.zeros((m, m))
     for _ in range(sweeps):
+        before = log_scale.copy()
         for j in range(m):
             busy = idle != j
             variance = np.maximum(P[busy, j, j], least)
@@ -82,6 +83,8 @@ def minimum_law(mean: np.ndarray, covariance: np.ndarray, sweeps: int = SWEEPS) 
             g[busy] += push[:, None] * row
             P[busy] -= shrink[:, None, None] * row[:, :, None] * row[:, None, :]
             tau[busy, j], nu[busy, j] = new_tau, new_nu
+        if np.abs(log_scale - before).max(initial=0.0) < 1e-6:
+            break
     root = np.sqrt(np.maximum(tau, 0.0))
     inner = np.eye(m) + root[:, :, None] * K * root[:, None, :]
     W = root[:, :, None] * np.linalg.solve(inner, np.eye(m) * root[:, None, :])

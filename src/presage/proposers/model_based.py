@@ -52,21 +52,19 @@ class ModelBased(Proposer):
         self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator
     ) -> Proposal:
         posterior, state, info = self.fit(state, data, rng=rng)
-        chosen, keys, worth = np.empty((0, len(domain.columns))), set[str](), 0.0
-        rest = data
+        chosen, keys, rest = np.empty((0, len(domain.columns))), set[str](), data
         for _ in range(count):
             points, values = self.ranked(posterior, rest, domain, rng=rng)
             new = domain.fresh(self._apart(points, rest.x[rest.pending]), 1, besides=keys)
             if not len(new):
                 break
-            chosen, worth = np.vstack([chosen, new]), float(values[0])
+            chosen = np.vstack([chosen, new])
             keys.add(domain.key(new[0]))
             rest = rest.with_pending(new[0])
-            info["acquisition"] = worth
-        moved = self.batch.together(
-            posterior, self._context(posterior, data, domain), chosen, data.x[data.pending], domain, rng=rng
-        )
-        if len({domain.key(point) for point in moved}) == len(domain.fresh(moved, len(moved))):
+            info["acquisition"] = float(values[0])
+        context = self._context(posterior, data, domain)
+        moved = self.batch.together(posterior, context, chosen, data.x[data.pending], domain, rng=rng)
+        if moved is not chosen and len(domain.fresh(moved, len(moved))) == len(moved):
             chosen = moved
         return Proposal(chosen, state, info)
 
