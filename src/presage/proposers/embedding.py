@@ -90,8 +90,9 @@ class Embedding(Proposer):
             image = domain.project(to_cube(points))
             chosen, data = np.vstack([chosen, image]), data.with_pending(image[0])
             keys.add(domain.key(image[0]))
-            codes, images, which = np.vstack([codes, points]), np.vstack([images, image]), np.append(which, turn)
-        return Proposal(chosen, {**state, CODES: codes, IMAGES: np.nan_to_num(images, nan=-1.0), WHICH: which}, info)
+            codes, which = np.vstack([codes, points]), np.append(which, turn)
+            images = np.vstack([images, np.nan_to_num(image, nan=-1.0)])
+        return Proposal(chosen, {**state, CODES: codes, IMAGES: images, WHICH: which}, info)
 
 
 def _inner(domain: Domain, to_cube: Map, dim: int) -> Domain:
