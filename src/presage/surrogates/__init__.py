@@ -8,10 +8,11 @@ from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
 from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
+from presage.surrogates.joint import Joint
 from presage.surrogates.sparse import SparseGaussianProcess
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMC", "Marginal", "Mode", "NUTS",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMC", "Joint", "Marginal", "Mode", "NUTS",
     "Posterior", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate", "automatic",
 ]  # fmt: skip
 
