@@ -15,6 +15,7 @@ from presage.observations import Column, Observations
 from presage.priors import Block, Prior, Priors
 from presage.sobol import sobol
 from presage.surrogates.base import Draws, Marginal, Posterior
+from presage.surrogates.joint import Joint
 from presage.warping import Warp
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the mean variance; tried until the Cholesky factor exists
@@ -323,6 +324,11 @@ class GaussianPosterior(Posterior):
             for one, mean in zip(self.components, means, strict=True)
         )
         return GaussianPosterior(self.model, table, components)
+
+    def joint(self, z: np.ndarray) -> Joint:
+        from presage.surrogates.gaussian_joint import GaussianJoint
+
+        return GaussianJoint.between(self, z)
 
     def leave_one_out(self) -> np.ndarray:
         # Rasmussen & Williams, eq. 5.10 to 5.12: the diagonal of K^-1 is all that is needed.
