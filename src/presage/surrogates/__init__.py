@@ -1,15 +1,32 @@
 """Models of the objective."""
 
+import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, Prior
 
+if TYPE_CHECKING:
+    from presage.surrogates.boosting import GradientBoosting
+    from presage.surrogates.forests import ExtraTrees, RandomForest
+
+# Surrogates that need scikit-learn or JAX, and where they live: imported when first used.
+_HOME = {"ExtraTrees": "forests", "GradientBoosting": "boosting", "RandomForest": "forests"}
+
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "Score",
-    "State", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting", "Marginal",
+    "Posterior", "Prior", "RandomForest", "Score", "State", "Surrogate", "automatic",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'presage.surrogates' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"presage.surrogates.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def automatic() -> Surrogate:
@@ -22,4 +39,12 @@ def automatic() -> Surrogate:
     return BestOf((GaussianProcess(), GaussianProcess(variance=Prior(1.0, 0.01), noise=Prior(0.005, 2.0))))
 
 
-BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess}
+def _later(name: str) -> Callable[[], Surrogate]:
+    """A surrogate at its defaults, imported when it is made."""
+    return lambda: __getattr__(name)()
+
+
+BY_NAME: dict[str, Callable[[], Surrogate]] = {
+    "auto": automatic, "gp": GaussianProcess, "rf": _later("RandomForest"), "et": _later("ExtraTrees"),
+    "gbm": _later("GradientBoosting"),
+}  # fmt: skip
