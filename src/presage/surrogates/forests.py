@@ -8,7 +8,7 @@ from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor, ExtraTreeRegre
 
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
-from presage.surrogates.trees import LEAST, Trees, calibrate, inputs, seed
+from presage.surrogates.trees import LEAST, Trees, calibrate, checked, generators, inputs
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Forest(Surrogate):
     max_features: float = 1.0
 
     @abstractmethod
-    def tree(self, random_state: int) -> BaseDecisionTree:
+    def tree(self, random_state: np.random.RandomState) -> BaseDecisionTree:
         """A tree of scikit-learn, not grown yet."""
 
     def fit(
@@ -37,12 +37,13 @@ class Forest(Surrogate):
     ) -> Fit:
         """Grow the trees (those of `previous`, if kept, on the data as they are now) and calibrate their leaves."""
         known = (previous or {}).get("forest") if keep else None
-        start, kept = (seed(rng), None) if known is None else (int(known[0]), known[1:])
+        start, kept = (int(rng.integers(2**31)), None) if known is None else (int(known[0]), known[1:])
         x, y, noise = inputs(data.x[data.mask], data.columns), data.y[data.mask], data.noise[data.mask]
-        rng = np.random.default_rng(start)
+        rng, random_state = generators(start)
         weight = 1.0 / (1.0 + noise)
         times = np.array([np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y)) for _ in range(self.trees)])
-        grown = [self.tree(seed(rng)).fit(x, y, sample_weight=weight * one, check_input=False) for one in times]
+        with checked():
+            grown = [self.tree(random_state).fit(x, y, sample_weight=weight * one, check_input=False) for one in times]
         trees = Trees.of(grown)
         leaves = trees.leaves(x)
         spread = _spread(trees, grown)
@@ -62,7 +63,7 @@ class Forest(Surrogate):
 class RandomForest(Forest):
     """Each split is the best one (Breiman, 2001)."""
 
-    def tree(self, random_state: int) -> BaseDecisionTree:
+    def tree(self, random_state: np.random.RandomState) -> BaseDecisionTree:
         return DecisionTreeRegressor(max_features=self.max_features, random_state=random_state)
 
 
@@ -70,7 +71,7 @@ class RandomForest(Forest):
 class ExtraTrees(Forest):
     """Each split is the best of one random threshold per feature (Geurts et al., 2006); smoother than RandomForest."""
 
-    def tree(self, random_state: int) -> BaseDecisionTree:
+    def tree(self, random_state: np.random.RandomState) -> BaseDecisionTree:
         return ExtraTreeRegressor(max_features=self.max_features, random_state=random_state)
 
 

@@ -1,9 +1,11 @@
 """Regression trees as flat arrays: growing, descending, and learning how far their leaves can be trusted."""
 
 import math
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
+from sklearn import config_context
 from sklearn.tree import BaseDecisionTree
 
 from presage import lbfgs
@@ -83,9 +85,15 @@ def inputs(x: np.ndarray, columns: tuple[Column, ...]) -> np.ndarray:
     return np.ascontiguousarray(features(x, columns), dtype=np.float32)
 
 
-def seed(rng: np.random.Generator) -> int:
-    """For scikit-learn's generators."""
-    return int(rng.integers(2**31))
+def generators(seed: int) -> tuple[np.random.Generator, np.random.RandomState]:
+    """Ours and scikit-learn's; one of the latter for all trees, since making one takes as long as growing a tree."""
+    rng = np.random.default_rng(seed)
+    return rng, np.random.RandomState(int(rng.integers(2**31)))
+
+
+def checked() -> AbstractContextManager[None]:
+    """Within this scikit-learn does not check what is known to be right, which takes as long as growing a tree."""
+    return config_context(assume_finite=True, skip_parameter_validation=True)
 
 
 class Calibration(NamedTuple):
@@ -133,8 +141,11 @@ def calibrate(
         variance = np.maximum(inflation * spread + noise + given, LEAST)
         square = (values - mean) ** 2 / variance
         parts = log_weight - 0.5 * (square + np.log(2.0 * math.pi * variance))
-        total = np.logaddexp.reduce(parts, axis=0)
-        pull = np.exp(parts - total) * 0.5 * (square - 1.0) / variance
+        highest = parts.max(axis=0)
+        share = np.exp(parts - highest)
+        sums = share.sum(axis=0)
+        total = highest + np.log(sums)
+        pull = share / sums * 0.5 * (square - 1.0) / variance
         return total, np.array([inflation * (pull * spread).sum(axis=0), noise * pull.sum(axis=0)])
 
     def energy(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -149,4 +160,4 @@ def calibrate(
         kept = found.x[int(np.argmin(found.value))]
     log_density = -0.5 * (y**2 / (1.0 + known) + np.log(2.0 * math.pi * (1.0 + known)))
     log_density[some] = densities(kept)[0]
-    return Calibration(*np.exp(kept).tolist(), log_density)
+    return Calibration(math.exp(kept[0]), math.exp(kept[1]), log_density)
