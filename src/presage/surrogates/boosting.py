@@ -55,7 +55,7 @@ class GradientBoosting(Surrogate):
             _scores(self.quantiles), (~held).sum(axis=1),
         )  # fmt: skip
         mean, spread = prior.moments(prior.leaves(x))
-        found = calibrate(mean, spread, y, noise, held, kept)
+        found = calibrate(mean, spread, y, noise, held, kept=kept)
         posterior = BoostedPosterior(prior, found.inflation, found.noise, x, found.log_density)
         state = {"boosting": np.array([start, *np.log([found.inflation, found.noise])])}
         return Fit(posterior, state, {"inflation": found.inflation, "noise": found.noise})
@@ -132,13 +132,12 @@ class Boosted(NamedTuple):
     def moments(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the normal law nearest to the quantiles in each model, [models, n] each.
 
-        Quantiles that cross are put in order (Chernozhukov et al., 2010). The variance counts one more value that lies
-        one standard deviation of all values away: a few values that agree do not mean that f is constant.
+        Quantiles that cross are put in order (Chernozhukov et al., 2010). A few values that agree do not mean that f is
+        constant: the variance is at least what the mean of all n values moves, 1/n, when one of them moves by 1.
         """
         quantiles = np.sort(self.value[leaves].sum(axis=1) + self.first[:, None], axis=2)
         variance = (quantiles @ self.score / (self.score @ self.score)) ** 2
-        count = self.seen[:, None]
-        return quantiles.mean(axis=2), (count * variance + 1.0) / (count + 1.0)
+        return quantiles.mean(axis=2), np.maximum(variance, 1.0 / self.seen[:, None] ** 2)
 
 
 def shared(a: np.ndarray, b: np.ndarray) -> np.ndarray:

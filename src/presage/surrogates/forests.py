@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor, ExtraTreeRegressor
@@ -10,15 +11,20 @@ from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.trees import LEAST, Trees, calibrate, checked, generators, inputs
 
+LEFT_OUT = (
+    0.01  # weight of a value that a bootstrap sample lacks: enough to be told apart, too little to shape the tree
+)
+
 
 @dataclass(frozen=True)
 class Forest(Surrogate):
-    """A mixture of trees, each grown on a bootstrap sample until a leaf holds one value.
+    """A mixture of trees, each grown on a weighted bootstrap sample until every leaf holds one point.
 
-    The samples shape the trees; the leaves then average all values that fall into them. In a tree f is constant on a
-    leaf, with a Gaussian law about the leaf's mean; the mixture adds the differences between trees. A leaf with one
-    value has no variance of its own, so it takes that of its parent's values, divided by the number of its own and
-    multiplied by a factor that makes the values left out by the bootstrap most likely; so is the noise found.
+    In a tree the law of f is Gaussian about the value of the leaf, with a variance that is 0 at the point of the leaf
+    and grows with the distance from it as the values of the parent vary; the mixture adds what differs between trees.
+    So the variance vanishes at the data, where it must not tempt, and is honest elsewhere: a second forest, grown
+    without the values that each sample lacks, foretells those, and the factor of the variance and the noise are such
+    that they are most likely.
 
     Args:
         trees: how many.
@@ -35,26 +41,28 @@ class Forest(Surrogate):
     def fit(
         self, data: Observations, *, rng: np.random.Generator, previous: State | None = None, keep: bool = False
     ) -> Fit:
-        """Grow the trees (those of `previous`, if kept, on the data as they are now) and calibrate their leaves."""
+        """Grow the trees (as in `previous`, if kept, on the data as they are now) and calibrate their leaves."""
         known = (previous or {}).get("forest") if keep else None
         start, kept = (int(rng.integers(2**31)), None) if known is None else (int(known[0]), known[1:])
         x, y, noise = inputs(data.x[data.mask], data.columns), data.y[data.mask], data.noise[data.mask]
         rng, random_state = generators(start)
-        weight = 1.0 / (1.0 + noise)
         times = np.array([np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y)) for _ in range(self.trees)])
-        with checked():
-            grown = [self.tree(random_state).fit(x, y, sample_weight=weight * one, check_input=False) for one in times]
-        trees = Trees.of(grown)
-        leaves = trees.leaves(x)
-        spread = _spread(trees, grown)
-        held = times == 0
-        count, mean = _leaf_statistics(trees, leaves, y, weight * ~held)
-        found = calibrate(mean[leaves], (spread / count)[leaves], y, noise, held, kept)
-        count, mean = _leaf_statistics(trees, leaves, y, np.broadcast_to(weight, held.shape))
-        posterior = ForestPosterior(
-            trees, data.columns, mean, np.maximum(found.inflation * spread / count, LEAST), count, found.noise, leaves,
-            found.log_density,
+        weight = 1.0 / (1.0 + noise)
+
+        def grow(times: np.ndarray) -> Leaves:
+            with checked():
+                grown = [self.tree(random_state).fit(x, y, sample_weight=w, check_input=False) for w in weight * times]
+            return Leaves.of(Trees.of(grown), x, y, weight * (times > 0.0))
+
+        blind = grow(times)
+        leaves = blind.trees.leaves(x)
+        found = calibrate(
+            blind.mean[leaves], blind.spread(x, leaves), y, noise, times == 0, noises=1.0 + 1.0 / blind.weight[leaves],
+            kept=kept,
         )  # fmt: skip
+        posterior = ForestPosterior(
+            grow(times + LEFT_OUT), data.columns, found.inflation, found.noise, x, found.log_density
+        )
         state = {"forest": np.array([start, *np.log([found.inflation, found.noise])])}
         return Fit(posterior, state, {"inflation": found.inflation, "noise": found.noise})
 
@@ -75,46 +83,102 @@ class ExtraTrees(Forest):
         return ExtraTreeRegressor(max_features=self.max_features, random_state=random_state)
 
 
-def _spread(trees: Trees, grown: list[BaseDecisionTree]) -> np.ndarray:
-    """Variance of the values in the parent of each node, [nodes]; 1, that of all values, for a root."""
-    variance = np.concatenate([one.tree_.impurity for one in grown])
-    size = np.concatenate([one.tree_.n_node_samples for one in grown])
-    parent = trees.parent
-    spread = (variance * size / np.maximum(size - 1, 1))[parent]
-    return np.where(parent == np.arange(len(parent)), 1.0, np.maximum(spread, LEAST))
+class Leaves(NamedTuple):
+    """Trees and what their leaves have seen.
 
+    Attributes:
+        trees: the forest.
+        weight: total of the values in each leaf, [nodes].
+        mean: of the values, [nodes].
+        center: of their points, [D, nodes].
+        variance: of the values in the leaf's parent, [nodes].
+        reach: mean squared distance of two points of the parent, [nodes].
+    """
 
-def _leaf_statistics(trees: Trees, leaves: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Total weight and mean of the values that fall into each leaf, [nodes] each; weights are [trees, n]."""
-    nodes = len(trees.feature)
-    count = np.bincount(leaves.ravel(), weights=weight.ravel(), minlength=nodes)
-    total = np.bincount(leaves.ravel(), weights=(weight * y).ravel(), minlength=nodes)
-    safe = np.where(count > 0.0, count, 1.0)  # inner nodes
-    return safe, total / safe
+    trees: Trees
+    weight: np.ndarray
+    mean: np.ndarray
+    center: np.ndarray
+    variance: np.ndarray
+    reach: np.ndarray
+
+    @staticmethod
+    def of(trees: Trees, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> "Leaves":
+        """From points with features [n, D], values [n], and the weight of each in each tree, [trees, n]."""
+        x = x.astype(float)
+        cells = np.vstack([np.ones(len(y)), y, y**2, (x**2).sum(axis=1), x.T])
+        total = trees.sums(trees.leaves(x), cells, weight)
+        count, (mean, square, length), center = total[0], total[1:4] / total[0], total[4:] / total[0]
+        parent = trees.parent
+        root = parent == np.arange(len(parent))
+        variance = (square - mean**2) * count / np.maximum(count - 1.0, 0.5)
+        reach = 2.0 * (length - (center**2).sum(axis=0))
+        # A tree without splits has no parents: the variance of all values, and two random points of the cube.
+        return Leaves(
+            trees, count, mean, center, np.where(root, 1.0, np.maximum(variance[parent], LEAST)),
+            np.where(root, x.shape[1] / 6.0, np.maximum(reach[parent], LEAST)),
+        )  # fmt: skip
+
+    def spread(self, x: np.ndarray, leaves: np.ndarray) -> np.ndarray:
+        """The variance of f, up to a factor, at points with features [n, D] in their leaves [trees, n]."""
+        square = np.zeros(leaves.shape)
+        for cell, center in zip(x.T, self.center, strict=True):
+            square += (cell - center.take(leaves)) ** 2
+        return self.variance.take(leaves) * square / (square + self.reach.take(leaves))
+
+    def split(self, point: np.ndarray, value: float) -> "Leaves":
+        """With one more observation: a leaf is split halfway between it and what was there; equal points are averaged.
+
+        Args:
+            point: features, [D].
+            value: its value.
+        """
+        leaf = self.trees.leaves(point[None])[:, 0]
+        away = point[:, None] - self.center[:, leaf]
+        feature = np.argmax(np.abs(away), axis=0)
+        gap = away[feature, np.arange(len(leaf))]
+        near = np.abs(gap) < 1e-6
+        count, mean = self.weight.copy(), self.mean.copy()
+        count[leaf[near]] += 1.0
+        mean[leaf[near]] += (value - mean[leaf[near]]) / count[leaf[near]]
+        leaf, feature, gap, size = leaf[~near], feature[~near], gap[~near], len(self.weight)
+        # Two new nodes for each leaf: first what was there, then the new observation. The larger cell is to the right.
+        old = size + np.arange(len(leaf))
+        new = old + len(leaf)
+        asked, threshold, child = (array.copy() for array in self.trees[:3])
+        asked[leaf], threshold[leaf] = feature, self.center[feature, leaf] + 0.5 * gap
+        child[2 * leaf], child[2 * leaf + 1] = np.where(gap > 0.0, old, new), np.where(gap > 0.0, new, old)
+        zeros = np.zeros(2 * len(leaf))
+        trees = Trees(
+            np.append(asked, zeros.astype(int)), np.append(threshold, zeros),
+            np.append(child, np.repeat(np.append(old, new), 2)), self.trees.root,
+        )  # fmt: skip
+        fresh = np.full(len(leaf), 1.0)
+        return Leaves(
+            trees, np.concatenate([count, count[leaf], fresh]), np.concatenate([mean, mean[leaf], value * fresh]),
+            np.hstack([self.center, self.center[:, leaf], point[:, None] * fresh]),
+            *(np.concatenate([array, array[leaf], array[leaf]]) for array in (self.variance, self.reach)),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ForestPosterior(Posterior):
-    """A mixture with one component per tree, in which f is constant on each leaf.
+    """A mixture with one component per tree.
 
     Attributes:
-        trees: the forest.
+        leaves: the trees and what their leaves have seen.
         columns: what each column of the cube is.
-        mean: of f in each leaf, [nodes].
-        variance: of f about it, [nodes].
-        count: how many values the leaf has seen, [nodes].
+        inflation: factor of their variances.
         observation_noise: variance of an observation about f.
-        leaves: into which the observations fall, [trees, n].
+        x: features of the observations, [n, D].
         log_density: of each observation given the others, [n].
     """
 
-    trees: Trees
+    leaves: Leaves
     columns: tuple[Column, ...]
-    mean: np.ndarray
-    variance: np.ndarray
-    count: np.ndarray
+    inflation: float
     observation_noise: float
-    leaves: np.ndarray
+    x: np.ndarray
     log_density: np.ndarray
 
     @property
@@ -122,8 +186,15 @@ class ForestPosterior(Posterior):
         return False
 
     def marginal(self, x: np.ndarray) -> Marginal:
-        leaves = self.trees.leaves(inputs(x, self.columns))
-        return Marginal(self.mean.take(leaves), self.variance.take(leaves), np.full(len(leaves), 1.0 / len(leaves)))
+        at = inputs(x, self.columns)
+        leaves = self.leaves.trees.leaves(at)
+        weight = np.full(len(leaves), 1.0 / len(leaves))
+        return Marginal(self.leaves.mean.take(leaves), self.variance(at, leaves), weight)
+
+    def variance(self, x: np.ndarray, leaves: np.ndarray) -> np.ndarray:
+        """Of f at points with features [n, D] in their leaves [trees, n]."""
+        noise = self.observation_noise / self.leaves.weight.take(leaves)
+        return np.maximum(self.inflation * self.leaves.spread(x, leaves) + noise, LEAST)
 
     def marginal_gradient(self, x: np.ndarray) -> tuple[Marginal, np.ndarray, np.ndarray]:
         raise NotImplementedError("trees have no gradients; ask `differentiable` first")
@@ -132,64 +203,59 @@ class ForestPosterior(Posterior):
         return self.draw(num, rng=rng).values(x)
 
     def draw(self, num: int, *, rng: np.random.Generator) -> "ForestDraws":
-        count = len(self.trees.root)
-        chosen = np.concatenate([rng.permutation(count) for _ in range(-(-num // count))])[:num]
-        end = np.append(self.trees.root, len(self.mean))[1:]
-        parts = [slice(self.trees.root[tree], end[tree]) for tree in chosen]
-        size = end[chosen] - self.trees.root[chosen]
-        value = np.concatenate([self.mean[part] for part in parts])
-        value += np.sqrt(np.concatenate([self.variance[part] for part in parts])) * rng.standard_normal(size.sum())
-        return ForestDraws(
-            self.trees._replace(root=self.trees.root[chosen]), self.columns, value, np.cumsum(size) - size
-        )
+        trees = self.leaves.trees
+        chosen = np.concatenate([rng.permutation(trees.root) for _ in range(-(-num // len(trees.root)))])[:num]
+        top, _ = trees.ancestry()
+        order = np.argsort(top, kind="stable")
+        size = np.bincount(top, minlength=len(top))
+        place = np.empty(len(top), dtype=int)  # of each node among those of its tree
+        place[order] = np.arange(len(top)) - (np.cumsum(size) - size)[top[order]]
+        start = np.cumsum(size[chosen]) - size[chosen]
+        offset = rng.standard_normal(size[chosen].sum())
+        leaves = self.leaves._replace(trees=trees._replace(root=chosen))
+        return ForestDraws(replace(self, leaves=leaves), place, start, offset)
 
     def noise(self, x: np.ndarray) -> np.ndarray:
         return np.full(len(x), self.observation_noise)
 
     def condition(self, x: np.ndarray, y: np.ndarray) -> "ForestPosterior":
-        """Count the new observations in their leaves; the trees are not grown anew.
-
-        The conjugate update of a Gaussian: a leaf that has seen c values knows f c times as well as one value would
-        tell it.
-        """
-        new = self.trees.leaves(inputs(x, self.columns))
-        every = np.broadcast_to(y, new.shape).ravel()
-        more = np.bincount(new.ravel(), minlength=len(self.mean))
-        total = np.bincount(new.ravel(), weights=every, minlength=len(self.mean))
-        count = self.count + more
-        return replace(
-            self, mean=(self.mean * self.count + total) / count, variance=self.variance * self.count / count,
-            count=count, leaves=np.hstack([self.leaves, new]),
-            log_density=np.append(self.log_density, self.foretold(x, y, np.zeros(len(y)))[0]),
-        )  # fmt: skip
+        """Put the new observations into their leaves; the trees are not grown anew."""
+        at, leaves = inputs(x, self.columns), self.leaves
+        for point, value in zip(at, y, strict=True):
+            leaves = leaves.split(point, float(value))
+        log_density = np.append(self.log_density, self.foretold(x, y, np.zeros(len(y)))[0])
+        return replace(self, leaves=leaves, x=np.vstack([self.x, at]), log_density=log_density)
 
     def leave_one_out(self) -> np.ndarray:
         """Out of bag: by the trees whose sample had left the observation out, or that were grown before it came."""
         return self.log_density
 
     def incumbent(self) -> float:
-        return float(self.mean.take(self.leaves).mean(axis=0).min())
+        leaves = self.leaves.trees.leaves(self.x)
+        return float(self.leaves.mean.take(leaves).mean(axis=0).min())
 
 
 @dataclass(frozen=True)
 class ForestDraws(Draws):
-    """Trees with a value drawn for every leaf.
+    """Trees in which f is so many standard deviations from the mean throughout a leaf.
 
     Attributes:
-        trees: one per function; a tree may occur often.
-        columns: what each column of the cube is.
-        value: of every node of the first function, of the second, ...
-        start: where each function's values begin, [num].
+        of: the posterior, with one tree per function; a tree may occur often.
+        place: of each node among those of its tree, [nodes].
+        start: where each function's offsets begin, [num].
+        offset: in standard deviations, for every node of every function.
     """
 
-    trees: Trees
-    columns: tuple[Column, ...]
-    value: np.ndarray
+    of: ForestPosterior
+    place: np.ndarray
     start: np.ndarray
+    offset: np.ndarray
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        leaves = self.trees.leaves(inputs(x, self.columns))
-        return self.value.take(leaves + (self.start - self.trees.root)[:, None])
+        at = inputs(x, self.of.columns)
+        leaves = self.of.leaves.trees.leaves(at)
+        offset = self.offset.take(self.place.take(leaves) + self.start[:, None])
+        return self.of.leaves.mean.take(leaves) + np.sqrt(self.of.variance(at, leaves)) * offset
 
     def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError("trees have no gradients; ask `differentiable` first")

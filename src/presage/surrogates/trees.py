@@ -54,6 +54,30 @@ class Trees(NamedTuple):
         parent[self.child[::2][inner]] = parent[self.child[1::2][inner]] = inner
         return parent
 
+    def ancestry(self) -> tuple[np.ndarray, np.ndarray]:
+        """The root above each node, and how far above, [nodes] each."""
+        parent = self.parent
+        top, depth = np.arange(len(parent)), np.zeros(len(parent), dtype=int)
+        while (moved := parent[top] != top).any():
+            top, depth = parent[top], depth + moved
+        return top, depth
+
+    def sums(self, leaves: np.ndarray, cells: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """What falls into each node, summed, [k, nodes].
+
+        Args:
+            leaves: of n points, [trees, n].
+            cells: numbers that belong to the points, [k, n].
+            weight: of each point in each tree, [trees, n].
+        """
+        size, parent, (_, depth) = len(self.feature), self.parent, self.ancestry()
+        total = np.array([np.bincount(leaves.ravel(), (weight * row).ravel(), size) for row in cells])
+        for level in range(depth.max(), 0, -1):
+            at = np.flatnonzero(depth == level)
+            for row in total:
+                np.add.at(row, parent[at], row[at])
+        return total
+
     def leaves(self, x: np.ndarray) -> np.ndarray:
         """The leaf of each tree that points with features [n, D] fall into, [trees, n].
 
@@ -112,13 +136,13 @@ class Calibration(NamedTuple):
 
 
 def calibrate(
-    mean: np.ndarray, spread: np.ndarray, y: np.ndarray, known: np.ndarray, held: np.ndarray,
-    kept: np.ndarray | None = None,
+    mean: np.ndarray, spread: np.ndarray, y: np.ndarray, known: np.ndarray, held: np.ndarray, *,
+    noises: np.ndarray | float = 1.0, kept: np.ndarray | None = None,
 ) -> Calibration:  # fmt: skip
     """The inflation and noise under which held-out values are most likely, times their priors.
 
-    The law of value i is the mixture over the members that did not see it of N(mean, inflation spread + noise + known).
-    What differs from place to place can only be explained by the spread, what is the same everywhere by the noise.
+    The law of value i is the mixture over the members that did not see it of N(mean, inflation spread + noises noise +
+    known). What differs from place to place is explained by the spread, what is the same everywhere by the noise.
 
     Args:
         mean: of each member at each point, [members, n].
@@ -126,9 +150,11 @@ def calibrate(
         y: values, [n].
         known: their known noise variances, [n].
         held: whether the member has not seen the value, [members, n].
+        noises: factor of the noise, [members, n]: that of the value, and that of what was averaged to foretell it.
         kept: log inflation and log noise, where they are not to be learned anew.
     """
     some = held.any(axis=0)
+    noises = np.broadcast_to(noises, held.shape)[:, some]
     mean, spread, values, given = mean[:, some], spread[:, some], y[some], known[some]
     with np.errstate(divide="ignore"):
         log_weight = np.log(held[:, some] / held[:, some].sum(axis=0))
@@ -138,7 +164,7 @@ def calibrate(
     def densities(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density of each value, [n], and its derivatives in theta, [2, n]."""
         inflation, noise = np.exp(theta)
-        variance = np.maximum(inflation * spread + noise + given, LEAST)
+        variance = np.maximum(inflation * spread + noise * noises + given, LEAST)
         square = (values - mean) ** 2 / variance
         parts = log_weight - 0.5 * (square + np.log(2.0 * math.pi * variance))
         highest = parts.max(axis=0)
@@ -146,7 +172,7 @@ def calibrate(
         sums = share.sum(axis=0)
         total = highest + np.log(sums)
         pull = share / sums * 0.5 * (square - 1.0) / variance
-        return total, np.array([inflation * (pull * spread).sum(axis=0), noise * pull.sum(axis=0)])
+        return total, np.array([inflation * (pull * spread).sum(axis=0), noise * (pull * noises).sum(axis=0)])
 
     def energy(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         z = (theta - center) / width
