@@ -1,6 +1,8 @@
 """Models of the objective."""
 
+import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from presage.kernels import Matern, Trend
 from presage.priors import LogNormal
@@ -8,13 +10,31 @@ from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
 from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
-from presage.surrogates.joint import Joint
-from presage.surrogates.sparse import SparseGaussianProcess
+
+if TYPE_CHECKING:
+    from presage.surrogates.boosting import GradientBoosting
+    from presage.surrogates.forests import ExtraTrees, RandomForest
+    from presage.surrogates.sparse import SparseGaussianProcess
+
+# Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
+_HOME = {
+    "ExtraTrees": "forests", "GradientBoosting": "boosting", "RandomForest": "forests",
+    "SparseGaussianProcess": "sparse",
+}  # fmt: skip
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMC", "Joint", "Marginal", "Mode", "NUTS",
-    "Posterior", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting", "HMC",
+    "Marginal", "Mode", "NUTS", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State",
+    "StudentTProcess", "Surrogate", "automatic",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'presage.surrogates' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"presage.surrogates.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def automatic() -> Surrogate:
@@ -33,7 +53,13 @@ def sampled() -> Surrogate:
     return GaussianProcess(hyperparameters=Slice())
 
 
+def _later(name: str) -> Callable[[], Surrogate]:
+    """A surrogate at its defaults, imported when it is made."""
+    return lambda: __getattr__(name)()
+
+
 BY_NAME: dict[str, Callable[[], Surrogate]] = {
-    "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": SparseGaussianProcess,
-    "student-t": StudentTProcess,
+    "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
+    "student-t": StudentTProcess, "rf": _later("RandomForest"), "et": _later("ExtraTrees"),
+    "gbm": _later("GradientBoosting"),
 }  # fmt: skip
