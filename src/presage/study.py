@@ -43,7 +43,7 @@ class Study:
     Args:
         space: where to search.
         direction: minimize or maximize.
-        surrogate: a name (auto, gp, random) or a Surrogate; auto takes the better of two Gaussian processes.
+        surrogate: a name (auto, gp, neural, random) or a Surrogate; auto takes the better of two Gaussian processes.
         acquisition: a name (auto, logei) or an Acquisition.
         initial: trials before the surrogate is asked, drawn from a Sobol sequence; by default 3 more than
             dimensions, at most 10.

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
+from presage.surrogates.background import InBackground
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
 from presage.surrogates.gaussian_process import GaussianProcess, Prior
+from presage.surrogates.linear_head import Bayes, LeastSquares, MeanField
+from presage.surrogates.neural_basis import NeuralBasis
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "Score",
-    "State", "Surrogate", "automatic",
+    "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "InBackground", "LeastSquares",
+    "Marginal", "MeanField", "NeuralBasis", "Posterior", "Prior", "Score", "State", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
@@ -22,4 +25,4 @@ def automatic() -> Surrogate:
     return BestOf((GaussianProcess(), GaussianProcess(variance=Prior(1.0, 0.01), noise=Prior(0.005, 2.0))))
 
 
-BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess}
+BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess, "neural": NeuralBasis}

@@ -1,8 +1,8 @@
 """Bayesian linear regression on given features, kept as a triangular factor that takes in rows one by one or by chunks.
 
 Notation: features Phi [n, M], values y [n]; y ~ N(Phi w, noise), w ~ N(0, variance I). The factor of some rows is the
-upper triangle R of a QR decomposition of (Phi | y), [M + 1, M + 1]: all that the rows say, R'R being (Phi | y)'(Phi | y)
-without ever having been squared. Adding m rows costs O(m M^2).
+upper triangle R of a QR decomposition of (Phi | y), [M + 1, M + 1]: all that the rows say. R'R is (Phi | y)'(Phi | y),
+which is never formed, so nothing is lost by squaring. Adding m rows costs O(m M^2).
 """
 
 import math
@@ -156,8 +156,8 @@ def negative_evidence(
 ) -> tuple[np.ndarray, np.ndarray]:
     """-log p(y | scales) - log p(scales) up to a constant, and its derivative, at theta = log(variance, noise) [s, 2].
 
-    -2 log p = sum_j log(noise + variance g_j) + (n - M) log noise + sum_j a_j^2 / (noise + variance s_j^2) + rest / noise
-    with singular values s_j; volume holds the g_j, which are s_j^2, or the diagonal of Phi'Phi for a mean field.
+    -2 log p = sum_j log(noise + variance g_j) + (n - M) log noise + sum_j a_j^2 / (noise + variance s_j^2)
+    + rest / noise with singular values s_j; volume holds g_j = s_j^2, or the diagonal of Phi'Phi for a mean field.
     """
     variance, noise = np.exp(theta[:, :1]), np.exp(theta[:, 1:])
     square = spectrum.singular**2
@@ -193,7 +193,7 @@ def excess(square: np.ndarray, df: float = 5.0) -> float:
         df: degrees of freedom.
     """
     square = np.append(square, [1.0, 1.0])
-    scale = float(np.median(square))
+    scale = float(square.mean())
     for _ in range(30):  # expectation-maximisation; each step brings it most of the way
         scale = float(np.mean((df + 1.0) / (df + square / scale) * square))
     return float(np.clip(scale, 0.1, 1e6))

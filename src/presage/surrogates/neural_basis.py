@@ -11,7 +11,17 @@ import numpy as np
 from presage.kernels import features
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
-from presage.surrogates.linear_head import Bayes, Head, ScalePrior, Scales, Spectrum, Weights, empty_factor, excess, extend
+from presage.surrogates.linear_head import (
+    Bayes,
+    Head,
+    ScalePrior,
+    Scales,
+    Spectrum,
+    Weights,
+    empty_factor,
+    excess,
+    extend,
+)
 from presage.surrogates.network import Basis, Layout
 from presage.surrogates.representation import Rows, ThetaPrior, learn, refine
 from presage.warping import Warp
@@ -40,9 +50,8 @@ class NeuralBasis(Surrogate):
         warp: learn a monotone transformation of the values.
         evaluations: of the evidence, per network, for a first fit.
         again: the same for a fit that starts from an earlier one.
-        full: beyond so many rows the representation is learned from minibatches.
+        full: beyond so many rows the representation is learned from minibatches of that many.
         steps: of minibatches, for a first fit.
-        batch: rows of a minibatch.
         rate: the first step size, in units of the weights' prior.
         growth: retrain when the number of values has grown by this factor.
         surprise: retrain when new values were foretold worse than the held-out ones by so many nats on average.
@@ -53,14 +62,13 @@ class NeuralBasis(Surrogate):
     head: Head = field(default_factory=Bayes)
     every_layer: bool = True
     lengthscale: tuple[float, float] = (0.5, 1.0)
-    scales: ScalePrior = ScalePrior()
+    scales: ScalePrior = field(default_factory=ScalePrior)
     warp: bool = True
     evaluations: int = 60
     again: int = 15
-    full: int = 1024
-    steps: int = 2000
-    batch: int = 256
-    rate: float = 0.01
+    full: int = 512
+    steps: int = 200
+    rate: float = 0.03
     growth: float = 1.1
     surprise: float = 2.0
 
@@ -109,7 +117,8 @@ class NeuralBasis(Surrogate):
         if len(rows.y) > MANY:
             state |= posterior.remembered(data)
         report = {
-            "evaluations": evaluations, "exponent": warp.exponent, "excess": factor, "foretold": float(state["foretold"])
+            "evaluations": evaluations, "exponent": warp.exponent, "excess": factor,
+            "foretold": float(state["foretold"]),
         }  # fmt: skip
         return Fit(posterior, state, report)
 
@@ -156,14 +165,16 @@ class NeuralBasis(Surrogate):
                 few, chosen = rows.take(rng.choice(train, self.full, replace=False)), np.arange(self.full)
             start, used = learn(
                 layout, few, chosen, prior, start, exponent=exponent,
+                mean_field=self.head.mean_field,
                 evaluations=self.evaluations if known is None else self.again,
             )  # fmt: skip
         if len(train) > self.full:
             latent = Warp.of(rows.y, float(start[layout.d + 2]))[0].forward(rows.y[train])
             steps = self.steps if known is None else self.steps // 4
             start = refine(
-                layout, rows.take(train), latent, start, prior, steps=steps, batch=self.batch, rate=self.rate, rng=rng
-            )
+                layout, rows.take(train), latent, start, prior, steps=steps, batch=self.full, rate=self.rate,
+                mean_field=self.head.mean_field, rng=rng,
+            )  # fmt: skip
         return start, used
 
     def _solve(self, basis: Basis, seen: "Seen", out: np.ndarray) -> "Solved":

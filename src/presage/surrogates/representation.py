@@ -1,4 +1,4 @@
-"""How the representation is learned: by the evidence of its linear model on up to some hundred rows, then by minibatches.
+"""How the representation is learned: by the evidence of its linear model on some hundred rows, then by minibatches.
 
 The parameters are those of `presage.surrogates.network.Layout`; their prior is standard normal for weights, normal for
 logarithms of scales.
@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from presage import lbfgs
-from presage.surrogates.linear_head import SMALLEST_NOISE, ScalePrior, Scales, Weights, empty_factor, extend
-from presage.surrogates.network import Layer, Layout, forward
+from presage.surrogates.linear_head import SMALLEST_NOISE, ScalePrior
+from presage.surrogates.network import Layout, forward
 from presage.warping import Warp
 
 
@@ -49,7 +49,7 @@ class ThetaPrior(NamedTuple):
 
 
 def energy(
-    theta: np.ndarray, layout: Layout, rows: Rows, chosen: np.ndarray, prior: ThetaPrior
+    theta: np.ndarray, layout: Layout, rows: Rows, chosen: np.ndarray, prior: ThetaPrior, mean_field: bool = False
 ) -> tuple[float, np.ndarray]:
     """-log p(y | theta) - log p(theta) up to a constant, the head's weights integrated out; and its derivative, [p].
 
@@ -62,6 +62,7 @@ def energy(
         rows: all rows; their values determine the warp.
         chosen: indices of those to explain.
         prior: of theta.
+        mean_field: take the evidence bound of independent weights (`linear_head.MeanField`) instead of the evidence.
     """
     d, count = layout.d, len(chosen)
     variance, noise = np.exp(theta[d : d + 2]).tolist()
@@ -89,7 +90,12 @@ def energy(
         solved = phi @ inverse
         alpha = y - variance * (solved @ (y @ phi))
         diagonal = 1.0 - variance * np.einsum("nm,nm->n", solved, phi)
-    value = 0.5 * (z @ z + y @ alpha) + float(np.log(factor.diagonal()).sum() + np.log(root).sum() - log_slope.sum())
+    volume = float(np.log(factor.diagonal()).sum())  # log |K| / 2
+    if mean_field:
+        solid = 1.0 + variance * np.einsum("nm,nm->m", phi, phi)
+        solved, volume = phi / solid, 0.5 * float(np.log(solid).sum())
+        diagonal = 1.0 - variance * np.einsum("nm,nm->n", solved, phi)
+    value = 0.5 * (z @ z + y @ alpha) + volume + float(np.log(root).sum() - log_slope.sum())
     cotangent = variance * (solved - np.outer(alpha, alpha @ phi))  # of phi
     gradient[d] += 0.5 * np.einsum("nm,nm->", cotangent, phi)
     by_noise = 0.5 * (diagonal - alpha**2) / root**2  # of each row's noise variance
@@ -106,7 +112,7 @@ def energy(
 
 def learn(
     layout: Layout, rows: Rows, chosen: np.ndarray, prior: ThetaPrior, start: np.ndarray, *, evaluations: int,
-    exponent: float | None,
+    exponent: float | None, mean_field: bool,
 ) -> tuple[np.ndarray, int]:  # fmt: skip
     """Theta of least energy near a start, and how often the energy was evaluated; a given exponent is held fixed."""
     center, spread, lower, upper = prior
@@ -115,7 +121,7 @@ def learn(
         lower[layout.d + 2] = upper[layout.d + 2] = exponent
 
     def batch(white: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = [energy(center + spread * one, layout, rows, chosen, prior) for one in white]
+        parts = [energy(center + spread * one, layout, rows, chosen, prior, mean_field) for one in white]
         return np.array([value for value, _ in parts]), np.array([spread * gradient for _, gradient in parts])
 
     # In units of the prior's width, or the noise, which has orders of magnitude to go, is the last to arrive.
@@ -126,44 +132,30 @@ def learn(
 
 def refine(
     layout: Layout, rows: Rows, latent: np.ndarray, theta: np.ndarray, prior: ThetaPrior, *, steps: int, batch: int,
-    rate: float, rng: np.random.Generator,
+    rate: float, mean_field: bool, rng: np.random.Generator,
 ) -> np.ndarray:  # fmt: skip
-    """Adam on minibatches of |y - Phi w|^2 / noise + |w|^2 / variance + |theta|^2, in float32; theta, [p].
+    """Adam on the energy of minibatches, theta [p]; the prior counts by the batch's share of the rows.
 
-    The head's weights w are learned along, from where those of the first rows are; the caller finds them anew from
-    all rows afterwards. The rate falls to 0 as a cosine.
+    The head is integrated out in each batch, as it is in `learn`. Learned along with the network, as one more layer,
+    its weights lag behind features that are nearly collinear, and the network hardly moves. A batch has to have more
+    rows than there are features. Step sizes are in units of the prior's width and fall to 0 as a cosine.
     """
-    d, count, single = layout.d, len(latent), np.float32
-    variance, noise = np.exp(theta[d : d + 2]).tolist()
-    some = rng.choice(count, min(count, 2048), replace=False)
-    phi = layout.features(forward(layout.layers(theta), rows.inputs[some] * layout.scale(theta)))
-    head = Weights.given(extend(empty_factor(phi.shape[1]), phi, latent[some]), Scales(variance, noise)).mean
-    free = np.concatenate([np.arange(d), np.arange(d + 3, len(theta))])  # scales and warp stay
-    parameters = np.concatenate([theta[free], head]).astype(single)
-    center, spread = prior.center[free].astype(single), prior.spread[free].astype(single)
-    first, second = np.zeros_like(parameters), np.zeros_like(parameters)
-    current = theta.astype(single)
-    inputs, y = rows.inputs.astype(single), latent.astype(single)
+    _, spread, lower, upper = prior
+    at, first, second = theta.copy(), np.zeros_like(theta), np.zeros_like(theta)
+    at[layout.d + 2] = 1.0  # what is explained is warped already
+    weak = prior._replace(spread=spread * math.sqrt(len(latent) / batch))
     for step in range(1, steps + 1):
-        at = rng.integers(count, size=batch)
-        current[free], w = parameters[: len(free)], parameters[len(free) :]
-        layers = [Layer(a.astype(single), b.astype(single)) for a, b in layout.layers(current)]
-        scale = layout.scale(current)
-        activations = forward(layers, inputs[at] * scale)
-        phi = layout.features(activations).astype(single)
-        error = (phi @ w - y[at]) / batch
-        by_sums, by_inputs = layout.backward(layers, activations, np.outer(error, w))
-        by_scale = -np.bincount(
-            layout.owners, weights=np.einsum("nk,nk->k", by_inputs, activations[0]), minlength=d
-        )  # fmt: skip
-        gradient = np.concatenate([by_scale, layout.slope(activations, by_sums), error @ phi]).astype(single)
-        shrink = noise / count
-        gradient[: len(free)] += shrink * (parameters[: len(free)] - center) / spread**2
-        gradient[len(free) :] += shrink / variance * w
+        some = rng.choice(len(latent), batch, replace=False)
+        few = Rows(rows.inputs[some], latent[some], rows.known[some])
+        value, gradient = energy(at, layout, few, np.arange(batch), weak, mean_field)
+        if not math.isfinite(value):
+            continue
+        gradient[layout.d + 2] = 0.0
+        gradient *= spread
         first += 0.1 * (gradient - first)
-        second += 0.001 * (gradient**2 - second)
-        size = rate * 0.5 * (1.0 + math.cos(math.pi * (step - 1) / steps)) * math.sqrt(1.0 - 0.999**step)
-        parameters -= single(size / (1.0 - 0.9**step)) * first / (np.sqrt(second) + single(1e-8))
-    result = theta.copy()
-    result[free] = np.clip(parameters[: len(free)], prior.lower[free], prior.upper[free])
-    return result
+        second += 0.01 * (gradient**2 - second)
+        size = rate * 0.5 * (1.0 + math.cos(math.pi * (step - 1) / steps))
+        size *= math.sqrt(1.0 - 0.99**step) / (1.0 - 0.9**step)
+        at = np.clip(at - size * spread * first / (np.sqrt(second) + 1e-12), lower, upper)
+    at[layout.d + 2] = theta[layout.d + 2]
+    return at
