@@ -109,10 +109,9 @@ class ModelBased(Proposer):
         return points[far] if far.any() else points
 
     def fit(self, state: State, data: Observations, *, rng: np.random.Generator) -> tuple[Posterior, State, dict]:
-        """The posterior given the values; hyperparameters are refitted where enough values are new."""
+        """The posterior given the values; hyperparameters are refitted where the surrogate finds that they are due."""
         fitted = int(state[FITTED]) if FITTED in state else 0
-        new = data.count - fitted
-        keep = 0 <= new < max(1, data.count // 20)
+        keep = not self.surrogate.due(data, state, fitted)
         posterior, found, diagnostics = self.surrogate.fit(data, rng=rng, previous=state or None, keep=keep)
         if not keep:
             state = {**found, FITTED: np.array(data.count)}

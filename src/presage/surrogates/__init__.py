@@ -12,20 +12,24 @@ from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
 from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
 
 if TYPE_CHECKING:
+    from presage.surrogates.background import InBackground
     from presage.surrogates.boosting import GradientBoosting
     from presage.surrogates.forests import ExtraTrees, RandomForest
+    from presage.surrogates.linear_head import Bayes, LeastSquares, MeanField
+    from presage.surrogates.neural_basis import NeuralBasis
     from presage.surrogates.sparse import SparseGaussianProcess
 
 # Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
 _HOME = {
-    "ExtraTrees": "forests", "GradientBoosting": "boosting", "RandomForest": "forests",
-    "SparseGaussianProcess": "sparse",
+    "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting", "InBackground": "background",
+    "LeastSquares": "linear_head", "MeanField": "linear_head", "NeuralBasis": "neural_basis", "RandomForest":
+    "forests", "SparseGaussianProcess": "sparse",
 }  # fmt: skip
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting", "HMC",
-    "Marginal", "Mode", "NUTS", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State",
-    "StudentTProcess", "Surrogate", "automatic",
+    "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting",
+    "HMC", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS", "NeuralBasis", "Posterior",
+    "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
@@ -60,6 +64,7 @@ def _later(name: str) -> Callable[[], Surrogate]:
 
 BY_NAME: dict[str, Callable[[], Surrogate]] = {
     "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
-    "student-t": StudentTProcess, "rf": _later("RandomForest"), "et": _later("ExtraTrees"),
-    "gbm": _later("GradientBoosting"),
+    "student-t": StudentTProcess,
+    "neural": _later("NeuralBasis"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
+    _later("GradientBoosting"),
 }  # fmt: skip

@@ -176,3 +176,13 @@ class Surrogate(ABC):
             previous: the state of an earlier fit, from which to start.
             keep: take the hyperparameters of `previous` as they are and only the data anew.
         """
+
+    def due(self, data: Observations, state: State, fitted: int) -> bool:
+        """Whether hyperparameters should be fitted anew rather than kept: by default when a twentieth is new.
+
+        Args:
+            data: the observations.
+            state: of the last fit.
+            fitted: values that the last fit saw, 0 if there was none.
+        """
+        return not 0 <= data.count - fitted < max(1, data.count // 20)
