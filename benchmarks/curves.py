@@ -20,8 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from device import about  # before jax
-
+import device  # before jax: it sets flags
 import jax
 import numpy as np
 
@@ -164,7 +163,7 @@ def run(name: str, made: Table1, seconds: float, quick: bool) -> dict[str, np.nd
     )  # fmt: skip
     rows = len(made.train) if first.training.batch is None else first.training.batch
     inputs = first.shape.inputs
-    text = about("curves") | {
+    text = device.about("curves") | {
         "set": name, "train": len(made.train), "validation": len(made.validation), "test": len(made.test), "rows": rows,
         "samples": first.family.samples, "seconds": round(took, 1), "plan": plan._asdict(),
         "evaluations": EVALUATIONS, "evaluation_samples": 10 if quick else 100,

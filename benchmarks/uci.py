@@ -13,8 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from device import about  # before jax
-
+import device  # before jax: it sets flags
 import jax
 import numpy as np
 
@@ -39,7 +38,7 @@ def cohort(name: str, folder: str, heteroskedastic: bool, quick: bool) -> tuple[
     data = load(name, folder)
     splits = data.splits[:2] if quick else data.splits
     steps, batch = (20, 64) if quick else PLAN[name]
-    family = Variational(heteroskedastic=heteroskedastic, samples=2 if quick else 10)
+    family = Variational(heteroskedastic=heteroskedastic, head_delay=steps // 2, samples=2 if quick else 10)
     training = Training(rate=RATE, decay=steps, batch=batch, chunk=10 if quick else 250)
     table = Table(data.x, data.y)
     width = 100 if name == "protein" else 50
@@ -63,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     began = time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
-    results: dict = about("uci", *["--quick"] * args.quick) | {
+    results: dict = device.about("uci", *["--quick"] * args.quick) | {
         "plan": {name: {"steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}, "rate": RATE,
         "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {},
     }  # fmt: skip

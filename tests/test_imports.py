@@ -18,7 +18,7 @@ LAYERS = """
     space
     trial
     observations
-    sobol lbfgs threads warping kernels inference
+    sobol lbfgs threads warping kernels inference networks
     surrogates
     acquisitions
     proposers
@@ -29,7 +29,7 @@ LAYERS = """
     progress
     loop
     benchmarks
-    testing cli
+    testing cli sklearn
 """
 ORDER = {name: layer for layer, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 

@@ -94,7 +94,7 @@ def from_openml(name: str) -> DataSet:
 
 def standard_splits(count: int, splits: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Random 90/10 splits drawn one after another from NumPy's first generator seeded by 1."""
-    generator = np.random.RandomState(1)  # noqa: NPY002
+    generator = np.random.RandomState(1)
     train = round(0.9 * count)
     permutations = [generator.choice(range(count), count, replace=False) for _ in range(splits)]
     return [(one[:train], one[train:]) for one in permutations]

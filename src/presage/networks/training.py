@@ -34,9 +34,7 @@ class Family(Protocol):
         x: Array, y: Array, weight: Array, count: Array, key: Array, step: Array,
     ) -> Array: ...  # fmt: skip
 
-    def predict(
-        self, params: Any, widths: Array, shape: Shape, x: Array, y: Array, key: Array, samples: int
-    ) -> tuple[Array, Array]: ...
+    def outputs(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,23 @@ class Table(NamedTuple):
 
 def describe(
     family: Family, architectures: Sequence[Sequence[int]], table: Table, rows: Sequence[np.ndarray],
-    seeds: Sequence[int], *, depth: int | None = None, scale_y: bool = True, **options: Sequence[float],
+    seeds: Sequence[int], *, most: int = 0, scale_y: bool = True, **options: Sequence[float],
 ) -> Networks:  # fmt: skip
-    """Networks from architectures, the rows of each, and a seed for each; inputs and values are standardised by its rows."""
-    depth = depth or max(len(widths) for widths in architectures)
+    """Networks that standardise inputs and values by their own rows.
+
+    Args:
+        family: of all of them.
+        architectures: widths of the hidden layers of each.
+        table: inputs and values.
+        rows: of the table, for each network.
+        seeds: one for each.
+        most: pad the lists of rows to so many, so that programs for different data have one shape.
+        scale_y: False to leave values, such as class numbers, alone.
+        options: numbers of the family, for each network.
+    """
+    depth = max(len(widths) for widths in architectures)
     x, y = np.asarray(table.x, dtype=np.float64), np.asarray(table.y, dtype=np.float64)
-    most = max(len(one) for one in rows)
+    most = max(most, *(len(one) for one in rows))
     moments: dict[int, tuple[np.ndarray, ...]] = {}
     for one in rows:  # the same rows are often given to many networks
         if id(one) not in moments:
@@ -210,7 +219,7 @@ def advance_chunk(
 
 @partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once"))
 def foretell(
-    family: Family, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
+    family: Any, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
     samples: int = 100, rows_at_once: int = 1024,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Log density of values, and the error of their predicted means, in the values' own units, [networks, m] each.
@@ -273,11 +282,11 @@ class Cohort:
     program: Any = None
 
     @staticmethod
-    def new(family: Any, training: Training, networks: Networks, table: Table, targets: int = 1) -> "Cohort":
+    def new(family: Any, training: Training, networks: Networks, table: Table) -> "Cohort":
         """Untrained networks."""
         table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
         widths = networks.widths
-        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs(targets))
+        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs())
         networks = jax.tree.map(jnp.asarray, networks)
         return Cohort(family, training, shape, networks, table, start(family, training, shape, networks))
 
