@@ -1,11 +1,11 @@
 """S4's grid on Boston, 84 variational networks for 50,000 steps: seconds on one GPU, and the share of its ceiling.
 
-    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out benchmarks/results   # throughput.json; 4 minutes
-    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out /tmp/out --quick     # a few steps on a CPU
-    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out benchmarks/results --cpu   # throughput_cpu.json
+    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER                        # throughput.json; 4 minutes
+    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out OTHER --quick    # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --cpu                  # throughput_cpu.json
 
-Depth 1 to 3 x 28 widths up to 100, all 455 training rows in each step, 10 samples, local reparametrisation. Networks of
-similar size are padded to one shape and trained by one program. --cpu: the same networks together and one after another.
+Depth 1 to 3 x 28 widths up to 100, all 455 training rows in each step, 10 samples, local reparametrisation. Networks
+of similar size are padded to one shape and trained by one program. --cpu: together against one after another.
 """
 
 import argparse
@@ -119,14 +119,15 @@ def on_gpu(args: argparse.Namespace) -> None:
         (args.out / "throughput.json").write_text(json.dumps(record, indent=1) + "\n")
     whole = all(group["steps"] == steps for group in done)
     print(
-        f"{len(architectures)} networks, {steps} steps{'' if whole else ' (cut: out of time)'}: {record['training_seconds']} s "
-        f"and {record['compile_seconds']} s of compilation; {record['useful_flops_per_second']:.3g} FLOP/s useful, "
-        f"{record['padded_flops_per_second']:.3g} with padding, {100 * record['padded_share_of_ceiling']:.1f} % of the ceiling"
+        f"{len(architectures)} networks, {steps} steps{'' if whole else ' (cut: out of time)'}: "
+        f"{record['training_seconds']} s and {record['compile_seconds']} s of compilation; "
+        f"{record['useful_flops_per_second']:.3g} FLOP/s useful, {record['padded_flops_per_second']:.3g} with padding, "
+        f"{100 * record['padded_share_of_ceiling']:.1f} % of the ceiling"
     )  # fmt: skip
 
 
 def on_cpu(args: argparse.Namespace) -> None:
-    """All networks together against one after another; of the latter, every seventh is run and stands for its neighbours."""
+    """Networks together against one after another; of the latter every seventh is run and stands for its neighbours."""
     architectures = grid("boston_housing")
     began = time.perf_counter()
     together = cohorts(args.data, architectures, groups(architectures, programs=2), chunk=2, threads=1)

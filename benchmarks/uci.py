@@ -1,10 +1,10 @@
 """Variational networks on the UCI regression sets: test log-likelihood and RMSE over the standard splits.
 
-    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out benchmarks/results      # uci.json; one GPU, 6 minutes
-    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out /tmp/out --quick        # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/uci.py --data FOLDER                           # uci.json; one GPU, 6 minutes
+    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out OTHER --quick       # a few steps on a CPU
 
-One hidden layer of 50 units (100 for protein), all splits of a set trained in one program, with a learned noise and with
-a second head for its variance. FOLDER holds one folder per set (presage.networks.datasets).
+One hidden layer of 50 units (100 for protein), all splits of a set trained in one program, with a learned noise and
+with a second head for its variance. FOLDER holds one folder per set (presage.networks.datasets).
 """
 
 import argparse

@@ -52,7 +52,8 @@ class Sparse:
         for draw, (inputs, outputs), source in zip(draws, sizes, exist.sources, strict=True):
             stay = (jax.scipy.special.ndtr(draw[1]) < options["keep"]).astype(draw.dtype)
             scale = jnp.sqrt(2.0 / jnp.maximum(1.0, source.sum() * options["keep"]))
-            layers.append(Connection(scale * draw[0, 1 : inputs + 1], jnp.zeros(outputs), stay[1 : inputs + 1], stay[0]))
+            weight = scale * draw[0, 1 : inputs + 1]
+            layers.append(Connection(weight, jnp.zeros(outputs), stay[1 : inputs + 1], stay[0]))
         return layers
 
     def forward(self, layers: list[Connection], exist: Masks, x: Array) -> Array:
@@ -165,6 +166,9 @@ def included_members(out: np.ndarray, y: np.ndarray, least: float) -> np.ndarray
     return good if good.any() else np.ones(len(good), bool)
 
 
+TRAINING = Training(rate=1e-2, tolerance=1e-4)
+
+
 @dataclass(frozen=True)
 class EnsembleDesign:
     """S2's design of an ensemble, and how it is trained.
@@ -189,7 +193,7 @@ class EnsembleDesign:
     keep: float = 0.9
     activation: str = "relu"
     steps: int = 2000
-    training: Training = Training(rate=1e-2, tolerance=1e-4)
+    training: Training = TRAINING
     bootstrap: bool = False
     regions: int = 1
     least_spread: float = 0.1

@@ -76,9 +76,7 @@ class Functions:
     def some(self, which: Sequence[int] | np.ndarray) -> "Functions":
         """Some of the functions, in this order."""
         index = np.asarray(which)
-        return replace(
-            self, weights=tuple(w[index] for w in self.weights), biases=tuple(b[index] for b in self.biases)
-        )
+        return replace(self, weights=tuple(w[index] for w in self.weights), biases=tuple(b[index] for b in self.biases))
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Every function at every point [n, d], [functions, n, outputs]."""
@@ -103,12 +101,12 @@ class Functions:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Weights and biases by name."""
-        return {f"weight{i}": w for i, w in enumerate(self.weights)} | {f"bias{i}": b for i, b in enumerate(self.biases)}
+        weights = {f"weight{i}": w for i, w in enumerate(self.weights)}
+        return weights | {f"bias{i}": b for i, b in enumerate(self.biases)}
 
     @staticmethod
     def from_arrays(arrays: dict[str, np.ndarray], activation: str) -> "Functions":
         """What `arrays` gave."""
-        depth = sum(name.startswith("weight") for name in arrays)
-        return Functions(
-            tuple(arrays[f"weight{i}"] for i in range(depth)), tuple(arrays[f"bias{i}"] for i in range(depth)), activation
-        )  # fmt: skip
+        layers = range(sum(name.startswith("weight") for name in arrays))
+        weights, biases = (tuple(arrays[f"{name}{i}"] for i in layers) for name in ("weight", "bias"))
+        return Functions(weights, biases, activation)

@@ -46,9 +46,8 @@ class Regions:
         found = Regions(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
         for _ in range(count - 1):
             where = found.of(x)
-            options = [
-                (*cut, parent) for parent in range(found.count) if (cut := _best_cut(x[where == parent], y[where == parent]))
-            ]  # fmt: skip
+            cuts = [(_best_cut(x[where == parent], y[where == parent]), parent) for parent in range(found.count)]
+            options = [(*cut, parent) for cut, parent in cuts if cut is not None]
             if not options:
                 break
             _, column, threshold, parent = max(options)

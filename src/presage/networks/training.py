@@ -202,8 +202,8 @@ def advance_chunk(
             x = (table.x[rows] - network.x_center) / network.x_scale
             y = (table.y[rows] - network.y_center) / network.y_scale
             loss, slope = jax.value_and_grad(family.loss)(
-                unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight, count=network.count,
-                key=jax.random.fold_in(here, 1), step=state.step,
+                unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight,
+                count=network.count, key=jax.random.fold_in(here, 1), step=state.step,
             )  # fmt: skip
             update, optimiser = transformation.update(ravel_pytree(slope)[0], state.optimiser, state.params)
             new = State(optax.apply_updates(state.params, update), optimiser, state.step + 1, loss, state.stopped)
@@ -314,6 +314,33 @@ class Cohort:
                 break
         return self
 
+    def advance_while_better(
+        self, until: int, rows: Sequence[np.ndarray], *, every: int, patience: int, samples: int = 100
+    ) -> "Cohort":
+        """Train each network until its log density on rows it does not learn from has not risen for some time.
+
+        Every network ends with the parameters that were best.
+
+        Args:
+            until: most steps.
+            rows: for each network.
+            every: steps between evaluations.
+            patience: evaluations without a better one, after which a network stops.
+            samples: of each evaluation.
+        """
+        count = len(self.networks.count)
+        best, since, kept = np.full(count, -np.inf), np.zeros(count, int), self.state
+        while np.any(going := ~np.asarray(self.state.stopped) & (np.asarray(self.state.step) < until)):
+            step = int(np.asarray(self.state.step)[going].min()) + every
+            self.advance(np.where(going, min(step, until), np.asarray(self.state.step)))
+            found = self.evaluate(rows, samples)[0]
+            better = found > best
+            best, since = np.where(better, found, best), np.where(better, 0, since + going)
+            kept = jax.tree.map(lambda new, old: jnp.where(_rows(better, new), new, old), self.state, kept)  # noqa: B023
+            self.state = self.state._replace(stopped=self.state.stopped | jnp.asarray(since >= patience))
+        self.state = kept
+        return self
+
     def evaluate(self, rows: Sequence[np.ndarray], samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean log density and RMSE of each network on its own rows."""
         most = max(len(one) for one in rows)
@@ -325,7 +352,8 @@ class Cohort:
     def foretell(self, rows: np.ndarray, samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Log density and error of each row, [networks, m] each."""
         found = foretell(
-            self.family, self.shape, self.networks, self.table, self.state, rows.astype(np.int32), np.int32(salt), samples
+            self.family, self.shape, self.networks, self.table, self.state, rows.astype(np.int32), np.int32(salt),
+            samples,
         )  # fmt: skip
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1], dtype=np.float64)
 
@@ -353,6 +381,11 @@ class Cohort:
             state = jax.tree_util.tree_unflatten(tree, leaves)["state"]
         table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
         return Cohort(family, training, shape, networks, table, state)
+
+
+def _rows(mask: np.ndarray, like: Array) -> Array:
+    """A mask of networks, in the rank of one of their arrays."""
+    return jnp.asarray(mask).reshape(-1, *[1] * (like.ndim - 1))
 
 
 def _plain(value: Any) -> Any:

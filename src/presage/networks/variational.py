@@ -44,8 +44,8 @@ class Variational:
         hyperprior: shape and scale of the inverse-gamma law of each prior variance, or None to keep it as it is given.
         samples: Monte Carlo samples in training.
         local: draw pre-activations (local reparametrisation) instead of weights.
-        head_delay: steps before the second head joins. Trained from the start, it explains as noise what the mean has not
-            learned yet, and then nothing pulls the mean there any more.
+        head_delay: steps before the second head joins. Trained from the start, it explains as noise what the mean has
+            not learned yet, and then nothing pulls the mean there any more.
         warmup: steps over which the weight of the KL rises to 1.
         initial_stddev: of the weights, times 1 / sqrt(inputs of the layer).
     """
@@ -231,7 +231,7 @@ def _weights(draw: Array, h: Array, law: Law) -> Array:
 
 
 def draw_weights(draw: Array, law: Law) -> tuple[Array, Array]:
-    """Weights [samples, inputs, outputs] and biases [samples, outputs]; row 0 is the bias's, so padding changes nothing."""
+    """Weights [samples, inputs, outputs] and biases [samples, outputs]; the biases' row is 0, whatever the padding."""
     weight = law.mean + root(law.variance) * draw[:, 1 : len(law.mean) + 1]
     return weight, law.bias + root(law.bias_variance) * draw[:, 0]
 
@@ -277,8 +277,8 @@ def posterior(cohort: Cohort, which: int = 0) -> Posterior:
     params = unraveller(cohort.family, cohort.shape)(cohort.state.params[which])
     widths = [int(width) for width in cohort.networks.widths[which] if width > 0]
     sizes = [cohort.shape.inputs, *widths, cohort.shape.outputs]
-    layers = []
-    for layer, inputs, outputs in zip((*params.layers[: len(widths)], params.layers[-1]), sizes[:-1], sizes[1:], strict=True):
+    layers, there = [], (*params.layers[: len(widths)], params.layers[-1])
+    for layer, inputs, outputs in zip(there, sizes[:-1], sizes[1:], strict=True):
         weight, log_weight_stddev, bias, log_bias_stddev = (np.asarray(a, dtype=np.float64) for a in layer)
         layers.append(
             Law(

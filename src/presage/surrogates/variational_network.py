@@ -45,7 +45,7 @@ class VariationalNetwork(Surrogate):
         self, data: Observations, *, rng: np.random.Generator, previous: State | None = None, keep: bool = False
     ) -> Fit:
         """Maximise the evidence lower bound; with `keep`, condition the functions of the network on what is new."""
-        at, y, noise = data.x[data.mask], data.y[data.mask], data.noise[data.mask]
+        at, y = data.x[data.mask], data.y[data.mask]
         seed = int(rng.integers(2**32))
         with jax.default_device(jax.devices("cpu")[0]):
             steps = self.steps if previous is None else self.more
@@ -76,7 +76,8 @@ class VariationalNetwork(Surrogate):
         table = Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y, (0, most - len(y))))
         family = Variational(self.activation, samples=self.samples)
         networks = describe(
-            family, [self.widths], table, [np.arange(len(y))], seeds=[seed], most=most, initial_noise=[self.initial_noise]
+            family, [self.widths], table, [np.arange(len(y))], seeds=[seed], most=most,
+            initial_noise=[self.initial_noise],
         )  # fmt: skip
         count = len(feature_owners(data.columns))
         networks = networks._replace(
