@@ -23,8 +23,9 @@ LAYERS = """
     acquisitions
     proposers
     executors storage functions
-    history
-    suggester
+    history leases
+    journal suggester
+    ledger replay
     study
     progress
     loop
@@ -91,7 +92,7 @@ def test_the_walk_sees_every_kind_of_import(tmp_path):
     file.write_text(
         "import numpy, presage.space\nfrom presage import lbfgs, Result, __version__\nfrom presage.trial import Trial\n"
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from presage.study import Study\n"
-        "def f():\n    from presage.history import myself\n"
+        "def f():\n    from presage.history import History\n"
     )
     assert imports(file) == {"space", "lbfgs", "loop", "trial", "history"}
     assert imports(ROOT / "study.py") >= {"history", "suggester", "loop"}
