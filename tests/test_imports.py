@@ -25,7 +25,7 @@ LAYERS = """
     executors storage functions
     history leases
     journal suggester
-    ledger replay
+    ledger replay audit
     study
     progress
     loop

@@ -305,7 +305,8 @@ class SQLStorage(Storage):
                         began = time.monotonic()
                         self.close()  # a pool may hold more connections that are dead
                     elif pauses == len(PAUSES):  # not for a deadlock or a blink
-                        log.warning("%s; waiting up to %g s", self._backend.explain(error), PATIENCE)
+                        why = " ".join(str(error.orig).split())
+                        log.warning("%s does not answer, waiting up to %g s: %s", self.place, PATIENCE, why)
                     time.sleep(PAUSES[min(pauses, len(PAUSES) - 1)])
                     pauses += 1
                 else:
