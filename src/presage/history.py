@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +105,8 @@ class History:
     def _add(self, number: Any, params: dict[str, Any], **fields: Any) -> None:
         if type(number) is not int or number != len(self.trials):
             raise StorageError(f"trial {len(self.trials)} must come next, but got {_short(number)}")
-        self.trials.append(Trial(number, self.space.complete(params), **fields))
+        fields |= {"number": number, "params": self.space.complete(params)}
+        self.trials.append(Trial.quick(fields))
 
     def _number(self, payload: dict[str, Any]) -> int:
         number = payload["number"]
@@ -115,7 +115,7 @@ class History:
         return number
 
     def _change(self, number: int, **fields: Any) -> None:
-        self.trials[number] = replace(self.trials[number], **fields)
+        self.trials[number] = self.trials[number].but(**fields)
 
     def _on_suggested(self, payload: dict[str, Any]) -> None:
         number = payload["number"]
@@ -150,12 +150,11 @@ class History:
 
     def _on_told(self, payload: dict[str, Any]) -> None:
         stddev = payload.get("stddev")
-        metrics = {str(name): _number(value) for name, value in payload.get("metrics", {}).items()}
-        values = tuple(_number(value) for value in payload["values"])
-        self._finish(
-            payload, state="complete", values=values, stddev=None if stddev is None else _number(stddev),
-            metrics=metrics,
-        )  # fmt: skip
+        values = tuple(map(_number, payload["values"]))
+        fields: dict[str, Any] = {"stddev": None if stddev is None else _number(stddev)}
+        if "metrics" in payload:
+            fields["metrics"] = {str(name): _number(value) for name, value in payload["metrics"].items()}
+        self._finish(payload, state="complete", values=values, **fields)
         self._value(payload["number"], values[0])
 
     def _on_failed(self, payload: dict[str, Any]) -> None:
@@ -166,11 +165,12 @@ class History:
         trial = self.trials[number]
         if trial.finished is not None:
             raise ValueError(f"trial {number} ended before")
-        reports = [(int(step), _number(value)) for step, value in payload.get("reports", ())]
+        if payload.get("reports"):
+            fields["reports"] = [(int(step), _number(value)) for step, value in payload["reports"]]
         if "late" in payload:  # its worker had lost it, and was the first to tell all the same
             value = fields["values"][0] if "values" in fields else None
             fields["late"] = (*trial.late, Late(int(payload["late"]), value, True))
-        self._change(number, reports=reports, finished=_number(payload["at"]), **fields)
+        self._change(number, finished=_number(payload["at"]), **fields)
         self.owners.pop(number, None)
         self.waiting.discard(number)
         self.finished += 1

@@ -1,8 +1,10 @@
 """A study's events and fit state, kept in step with its storage."""
 
+import gc
 import io
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ class Journal:
 
     def sync(self) -> None:
         """Take in what other processes, or this one, have added."""
-        with self.lock:
+        with self.lock, nullcontext() if self.history.seq else _many_objects():
             for event in self.storage.read(self.name, self.history.seq):
                 self.history.apply(event)
 
@@ -48,6 +50,19 @@ class Journal:
         if stored is not None:
             self._state_seq, self._state = stored[0], unpack(stored[1])
         return self._state
+
+
+@contextmanager
+def _many_objects() -> Iterator[None]:
+    """No garbage collection: while a long study is read all objects are new, and looking through them again and again
+    takes as long as making them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def pack(state: Arrays) -> bytes:

@@ -130,10 +130,11 @@ class Ledger(Journal):
         if now.state in ENDED:
             self.append([{"type": "late", "number": number, "late": trial.attempt, **event, "at": time.time()}])
             return False
-        reports = [list(pair) for pair in outcome.reports]
-        mark = {"late": trial.attempt} if late else {}
+        more: dict[str, Any] = {"reports": [list(pair) for pair in outcome.reports]} if outcome.reports else {}
+        if late:
+            more["late"] = trial.attempt
         try:
-            self.finish(number, {"type": "failed" if failure else "told", "reports": reports, **mark, **event})
+            self.finish(number, {"type": "failed" if failure else "told", **event, **more})
         except TrialError:  # told by another process in this very moment
             return self.outcome(trial, outcome, lease)
         return True

@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,31 +79,31 @@ class Study:
                 isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least
             ):
                 raise StudyError(f"{what} must be a whole number of {least} or more, but got {value!r}")
-        self.name = "study" if name is None else name
-        self._ledger = Ledger(open_storage(storage), self.name, History(space.constraints))
-        self._lock = self._ledger.lock
-        self._posterior: tuple[int, Posterior, Observations] | None = None  # and the event it is of
-        self._hand: Lease | None = None  # on what was asked for without a loop
-        self.stop_requested = False
-        self._suggester = Suggester(surrogate, acquisition)
-        self._settings = {"surrogate": _spec(surrogate), "acquisition": _spec(acquisition)}
+        fixed = {what: int(value) for what, value in given.items() if value is not None}
         defaults = {
             "seed": int.from_bytes(os.urandom(4), "big"), "initial": min(space.dim + 3, 10), "replicates": 1,
         }  # fmt: skip
-        fixed = {what: int(value) for what, value in given.items() if value is not None}
+        self._set_up(
+            Ledger(open_storage(storage), "study" if name is None else name, History(space.constraints)),
+            surrogate, acquisition,
+        )  # fmt: skip
         header = {
             "type": "created", "format": FORMAT, "space": space.to_json(), "direction": direction, **self._settings,
             **defaults, **fixed, "versions": _versions(), "at": time.time(),
         }  # fmt: skip
         try:
             self.storage.create(self.name, header)
+            self._sync()
         except Conflict:
             self._check_same({"space": header["space"], "direction": direction, **fixed})
-            if self._settings != self._history.settings:  # recorded, or the run could not be replayed
-                self._ledger.append(
-                    [{"type": "settings", **self._settings, "versions": _versions(), "at": time.time()}]
-                )
-        self._sync()
+
+    def _set_up(self, ledger: Ledger, surrogate: "str | Surrogate", acquisition: "str | Acquisition") -> None:
+        self.name, self._ledger, self._lock = ledger.name, ledger, ledger.lock
+        self._suggester = Suggester(surrogate, acquisition)
+        self._settings = {"surrogate": _spec(surrogate), "acquisition": _spec(acquisition)}
+        self._posterior: tuple[int, Posterior, Observations] | None = None  # and the event it is of
+        self._hand: Lease | None = None  # on what was asked for without a loop
+        self.stop_requested = False
 
     def _check_same(self, given: dict[str, Any]) -> None:
         """Opening an existing study must not silently mean another one."""
@@ -118,6 +119,8 @@ class Study:
                 raise StudyError(
                     f"study {self.name!r} exists, so its {what} must be {stored}, but got {mine}; {remedy}"
                 )
+        if self._settings != self._history.settings:  # recorded, or the run could not be replayed
+            self._ledger.append([{"type": "settings", **self._settings, "versions": _versions(), "at": time.time()}])
 
     # Facts.
     @property
@@ -193,14 +196,16 @@ class Study:
         """Trials for whoever holds a lease; none where, given all that others have done, they are not needed."""
         with self._lock:
             trials: list[Trial] = []
+            beaten = 0
             while len(trials) < count:
                 self._sync()
                 if not needed():
                     break
                 try:
                     trials += self._ledger.ask(lease, self._suggester, self._settings, count - len(trials))
-                except Conflict:
-                    continue  # another process was faster; what it did is part of the picture now
+                except Conflict:  # another process was faster; what it did is part of the picture now
+                    beaten += 1
+                    time.sleep(random.uniform(0.0, min(0.001 * 2**beaten, 0.1)))  # many at once would all lose again
                 except SpaceExhausted:
                     if trials:
                         break
@@ -373,20 +378,21 @@ def load_study(
         name = names[0]
     if name not in names:
         raise StudyError(f"name must be one of {names}, but got {name!r}")
-    history = History()
-    for event in place.read(name):
-        history.apply(event)
-    header, given = history.header, {"surrogate": surrogate, "acquisition": acquisition}
-    for what, stored in history.settings.items():
+    assert name is not None
+    ledger = Ledger(place, name, History(() if space is None else space.constraints))
+    ledger.sync()
+    given = {"surrogate": surrogate, "acquisition": acquisition}
+    for what, stored in ledger.history.settings.items():
         if given[what] is None:
             if not isinstance(stored, str):
                 raise StudyError(f"study {name!r} was made with {what} {stored['object']}; pass {what}= again")
             given[what] = stored
-    if space is None:
-        if history.stored_space["constraints"]:
-            raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
-        space = history.space
-    return Study(space, direction=header["direction"], storage=place, name=name, **given)  # type: ignore[arg-type]
+    if space is None and ledger.history.stored_space["constraints"]:
+        raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
+    study = object.__new__(Study)
+    study._set_up(ledger, **given)  # type: ignore[arg-type]
+    study._check_same({} if space is None else {"space": space.to_json()})
+    return study
 
 
 def _positive(stddev: float) -> float:

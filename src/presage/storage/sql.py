@@ -72,6 +72,9 @@ class SQLStorage(Storage):
     def __init__(self, url: str | sa.URL, *, create: bool = True, upgrade: bool = False) -> None:
         self._backend = backend_of(url)
         self._create, self._upgrade = create, upgrade
+        insert = self._backend.insert
+        self._insert_study = insert(_studies).on_conflict_do_nothing().returning(_studies.c.id)
+        self._insert_claim = insert(_claims).on_conflict_do_nothing().returning(_claims.c.key)
         # One call at a time in a process: SQLite has one writer anyway, and a lock is fairer than its polling.
         # Reentrant, so that a signal handler that forks or closes in the midst of a call does not wait for itself.
         self._lock = threading.RLock()
@@ -105,9 +108,10 @@ class SQLStorage(Storage):
 
     def _add_study(self, connection: sa.Connection, study: str, last: int) -> int:
         row = {"name": check_text(study), "last": last, "created": time.time()}
-        if not connection.execute(self._backend.insert(_studies).on_conflict_do_nothing(), row).rowcount:
+        ident = connection.scalar(self._insert_study, row)
+        if ident is None:
             raise name_taken(study)
-        return _locked(connection, study)[0]
+        return ident
 
     def append(
         self, study: str, payloads: Iterable[Payload], *, claims: Iterable[str] = (), state: bytes | None = None
@@ -133,9 +137,8 @@ class SQLStorage(Storage):
 
     def _claim(self, connection: sa.Connection, ident: int, study: str, keys: list[str]) -> None:
         """One statement per claim; there is rarely more than one, and each must say whether it was taken."""
-        add = self._backend.insert(_claims).on_conflict_do_nothing()
         for key in keys:
-            if not connection.execute(add, {"study": ident, "key": key}).rowcount:
+            if connection.scalar(self._insert_claim, {"study": ident, "key": key}) is None:
                 raise claim_taken(study, keys)
 
     def read(self, study: str, after: int = 0) -> list[Event]:
