@@ -152,30 +152,7 @@ class SQLStorage(Storage):
         if rows[0].seq is None:
             return []
         seqs, texts = zip(*rows, strict=True)
-        del rows  # before many objects are made, so that the garbage collector walks past fewer
-        try:
-            joined = f"[{','.join(texts)}]"  # in one piece: twice as fast, and equal keys become one string
-            joined.encode()  # fails where the file had bytes that are no text
-            payloads = json.loads(joined)
-            whole = len(payloads) == len(texts) and all(type(payload) is dict for payload in payloads)
-        except (TypeError, ValueError, RecursionError):
-            whole = False
-        if not whole:
-            payloads = [self._decode(study, seq, text) for seq, text in zip(seqs, texts, strict=True)]
-        return list(map(Event, seqs, payloads))
-
-    def _decode(self, study: str, seq: int, text: Any) -> dict[str, Any]:
-        try:
-            text.encode()
-            payload = json.loads(text)
-            if isinstance(payload, dict):
-                return payload
-        except (AttributeError, ValueError, RecursionError):
-            pass
-        raise StorageError(
-            f"an event must be a JSON object, but event {short(seq)} of study {short(study)} in {self.place} is "
-            f"{short(text)}; the storage was damaged or edited: restore it from a copy, or delete the study"
-        )
+        return decode_events(study, self.place, seqs, texts)
 
     def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:
         check_text(study)
@@ -250,7 +227,8 @@ class SQLStorage(Storage):
         self._run(work, write=True)
 
     def studies(self) -> list[str]:
-        return sorted(self._run(lambda connection: connection.scalars(sa.select(_studies.c.name)).all()))
+        names = self._run(lambda connection: connection.scalars(sa.select(_studies.c.name)).all())
+        return sorted(check_text(name) for name in names)
 
     def delete(self, study: str) -> None:
         def work(connection: sa.Connection) -> None:
@@ -416,6 +394,34 @@ def backend_of(url: str | sa.URL) -> Backend:
         return PostgreSQL(parsed)
     raise StorageError(
         f"a storage URL must begin with sqlite:/// or postgresql://, but got {short(scheme)}; use one of the two"
+    )
+
+
+def decode_events(study: str, place: str, seqs: Sequence[int], texts: Sequence[Any]) -> list[Event]:
+    """Events from their JSON, or a StorageError that names the one that is none."""
+    try:
+        joined = f"[{','.join(texts)}]"  # in one piece: twice as fast, and equal keys become one string
+        joined.encode()  # fails where the file had bytes that are no text
+        payloads = json.loads(joined)
+        whole = len(payloads) == len(texts) and all(type(payload) is dict for payload in payloads)
+    except (TypeError, ValueError, RecursionError):
+        whole = False
+    if not whole:
+        payloads = [_decode(study, place, seq, text) for seq, text in zip(seqs, texts, strict=True)]
+    return list(map(Event, seqs, payloads))
+
+
+def _decode(study: str, place: str, seq: Any, text: Any) -> dict[str, Any]:
+    try:
+        text.encode()
+        payload = json.loads(text)
+        if isinstance(payload, dict):
+            return payload
+    except (AttributeError, ValueError, RecursionError):
+        pass
+    raise StorageError(
+        f"an event must be a JSON object, but event {short(seq)} of study {short(study)} in {place} is "
+        f"{short(text)}; the storage was damaged or edited: restore it from a copy, or delete the study"
     )
 
 
