@@ -143,46 +143,39 @@ def restarts(options: argparse.Namespace) -> dict[str, Any]:
 
 def partition(options: argparse.Namespace) -> dict[str, Any]:
     """PostgreSQL on one host, workers on three; one of those is cut off on the way and restored."""
-    with tempfile.TemporaryDirectory() as name, network() as cut:
-        with Server("10.77.0.1", ("ip", "netns", "exec", "presage0"), "10.77.0.0/24") as server:
-            fleet = Fleet(server.url, Path(name), trials=options.trials, seconds=0.25, lease=10.0)
-            with fleet.at_work():
-                for host in (1, 2, 3):
-                    fleet.hire(2, ("ip", "netns", "exec", f"presage{host}"))
-                deadline = time.monotonic() + 120
-                while len(fleet.evaluations()) < 30:
-                    assert time.monotonic() < deadline, fleet.errors()
-                    time.sleep(0.5)
-                cut(True)
-                before = len(fleet.evaluations())
-                time.sleep(options.cut)
-                during = len(fleet.evaluations()) - before
-                cut(False)
-                fleet.wait(PATIENCE)
-            # From a host that can see the database.
-            code = (
-                "import json, sys; from pathlib import Path; from presage.testing.fleet import Fleet\n"
-                "print(json.dumps(Fleet(sys.argv[1], Path(sys.argv[2]), trials=int(sys.argv[3])).account()))"
-            )
-            command = [
-                "ip",
-                "netns",
-                "exec",
-                "presage1",
-                sys.executable,
-                "-c",
-                code,
-                server.url,
-                name,
-                str(fleet.trials),
-            ]
-            account = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            account["faults"]["workers that failed"] = sum(code != 0 for code in fleet.ended)
-            said = [line for line in fleet.errors().splitlines() if "answer" in line or "back" in line]
-            return {
-                "cut off, seconds": options.cut, "evaluations meanwhile": during, "what the cut off said": said[:4],
-                **account,
-            }  # fmt: skip
+    inside = ("ip", "netns", "exec")
+    with (
+        tempfile.TemporaryDirectory() as name,
+        network() as cut,
+        Server("10.77.0.1", (*inside, "presage0"), "10.77.0.0/24") as server,
+    ):
+        fleet = Fleet(server.url, Path(name), trials=options.trials, seconds=0.25, lease=10.0)
+        with fleet.at_work():
+            for host in (1, 2, 3):
+                fleet.hire(2, (*inside, f"presage{host}"))
+            deadline = time.monotonic() + 120
+            while len(fleet.evaluations()) < 30:
+                assert time.monotonic() < deadline, fleet.errors()
+                time.sleep(0.5)
+            cut(True)
+            before = len(fleet.evaluations())
+            time.sleep(options.cut)
+            during = len(fleet.evaluations()) - before
+            cut(False)
+            fleet.wait(PATIENCE)
+        # From a host that can see the database.
+        code = (
+            "import json, sys; from pathlib import Path; from presage.testing.fleet import Fleet\n"
+            "print(json.dumps(Fleet(sys.argv[1], Path(sys.argv[2]), trials=int(sys.argv[3])).account()))"
+        )
+        command = [*inside, "presage1", sys.executable, "-c", code, server.url, name, str(fleet.trials)]
+        account = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        account["faults"]["workers that failed"] = sum(code != 0 for code in fleet.ended)
+        said = [line for line in fleet.errors().splitlines() if "answer" in line or "back" in line]
+        return {
+            "cut off, seconds": options.cut, "evaluations meanwhile": during, "what the cut off said": said[:4],
+            **account,
+        }  # fmt: skip
 
 
 @contextmanager
@@ -350,16 +343,17 @@ def step(options: argparse.Namespace) -> None:
 def fuzz(options: argparse.Namespace) -> dict[str, Any]:
     from presage.testing.fuzz import fuzz_files, fuzz_payloads
 
-    half = options.cases // 2
+    first = options.cases // 5  # a file takes ten times as long as a payload
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        files = fuzz_files(Path(folder), half, options.seed)
-    payloads = fuzz_payloads(options.cases - half, options.seed)
+        files = fuzz_files(Path(folder), first, options.seed)
+    payloads = fuzz_payloads(options.cases - first, options.seed)
     faults = {"crashes, hangs or anything executed": len(files.faults) + len(payloads.faults)}
     shown = [*files.faults, *payloads.faults][:10]
     return {
         "cases": files.cases + payloads.cases, "refused with an error": files.refused + payloads.refused,
-        "read all the same": files.read + payloads.read, "slowest, seconds": round(max(files.slowest, payloads.slowest), 3),
+        "read all the same": files.read + payloads.read,
+        "slowest, seconds": round(max(files.slowest, payloads.slowest), 3),
         "seconds": round(time.monotonic() - began, 1), "faults": faults, "shown": shown,
     }  # fmt: skip
 

@@ -134,3 +134,13 @@ result = presage.minimize(lambda p: p["x"] * p["n"], space, trials=10, seed=0, p
 assert result.trials[-1].source == "model"
 """
     assert loaded(code) & HEAVY <= {"scipy"}
+
+
+def test_random_search_on_a_file_imports_no_scipy(tmp_path):
+    code = f"""
+import presage
+space = presage.Space({{"x": presage.Float(0, 1), "n": presage.Int(1, 9)}})
+study = presage.Study(space, surrogate="random", storage={str(tmp_path / "study.db")!r})
+study.optimize(lambda p: p["x"] * p["n"], 3)
+"""
+    assert loaded(code) & HEAVY <= {"sqlalchemy"}

@@ -163,8 +163,9 @@ def test_an_append_is_one_immediate_transaction_of_few_statements(path):
         connection.driver_connection.set_trace_callback(statements.append)
         connection.close()
         storage.append("a", [{}])
-        assert [statement.split()[0] for statement in statements] == ["BEGIN", "SELECT", "INSERT", "UPDATE", "COMMIT"]
-        assert statements[0].split() == ["BEGIN", "IMMEDIATE"]
+        told = [statement.split()[0] for statement in statements if not statement.startswith("PRAGMA")]
+        assert told == ["BEGIN", "SELECT", "INSERT", "UPDATE", "COMMIT"]
+        assert "BEGIN IMMEDIATE" in statements
         statements.clear()
         storage.read("a", after=2)
         assert [statement.split()[0] for statement in statements] == ["SELECT"]

@@ -13,11 +13,15 @@ class Backend(ABC):
         place: where it is, as people may see it: without user and password.
         clock: SQL for the database's own time, in seconds since the epoch.
         insert: the dialect's INSERT, which knows ON CONFLICT.
+        append: SQL that appends events and claims in one statement, where the way to the database is long; it is given
+            name, keys, payloads and their numbers, and gives id, the last sequence number, how many claims were free,
+            and a receipt; or no row for an unknown study.
     """
 
     place: str
     clock: ClassVar[str]
     insert: ClassVar[Any]
+    append: ClassVar[str | None] = None
 
     @abstractmethod
     def check_exists(self) -> None:

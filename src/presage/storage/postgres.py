@@ -22,11 +22,29 @@ CANNOT_CONNECT_NOW, TOO_MANY = "57P03", "53300"
 RETRY = ("40001", "40P01")  # serialization failure, deadlock: the server asks to do it again
 
 
+# Every turn between client and server while the row lock is held is a turn that all other workers wait for. The lock
+# gives the latest row even if the statement began before another's commit; ON CONFLICT sees that commit's claims.
+APPEND = """
+WITH study AS (SELECT id, last FROM presage_studies WHERE name = %(name)s FOR UPDATE),
+     claimed AS (INSERT INTO presage_claims (study, key)
+                 SELECT study.id, key FROM study, unnest(%(keys)s::text[]) AS key
+                 ON CONFLICT DO NOTHING RETURNING 1),
+     fine AS (SELECT id, last FROM study WHERE (SELECT count(*) FROM claimed) = %(claims)s),
+     added AS (INSERT INTO presage_events (study, seq, payload)
+               SELECT fine.id, fine.last + event.place, event.payload
+               FROM fine, unnest(%(payloads)s::text[]) WITH ORDINALITY AS event (payload, place)),
+     moved AS (UPDATE presage_studies SET last = fine.last + %(events)s FROM fine WHERE presage_studies.id = fine.id)
+SELECT id, last + %(events)s AS last, (SELECT count(*) FROM claimed) AS free, pg_current_xact_id()::text AS receipt
+FROM study
+"""
+
+
 class PostgreSQL(Backend):
     """A database by its URL: `postgresql://user@host:5432/database`; a password may also stand in ~/.pgpass."""
 
     clock = "extract(epoch from clock_timestamp())::float8"
     insert = staticmethod(insert)
+    append = APPEND
 
     def __init__(self, url: sa.URL) -> None:
         try:

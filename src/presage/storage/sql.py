@@ -120,13 +120,8 @@ class SQLStorage(Storage):
         keys = [check_text(key, "a claim") for key in claims]
 
         def work(connection: sa.Connection) -> int:
-            ident, last = _locked(connection, study)
-            self._claim(connection, ident, study, keys)
-            if texts:
-                rows = [{"study": ident, "seq": seq, "payload": text} for seq, text in enumerate(texts, last + 1)]
-                connection.execute(_add_events, rows)
-                last += len(texts)
-                connection.execute(_set_last, {"of": ident, "last": last})
+            add = self._add_at_once if self._backend.append else self._add_step_by_step
+            ident, last = add(connection, check_text(study), texts, keys)
             if state is not None:
                 row = {"seq": last, "blob": state}
                 if not connection.execute(_set_state, {"of": ident} | row).rowcount:
@@ -134,6 +129,28 @@ class SQLStorage(Storage):
             return last
 
         return self._run(work, write=True)
+
+    def _add_step_by_step(
+        self, connection: sa.Connection, study: str, texts: list[str], keys: list[str]
+    ) -> tuple[int, int]:
+        ident, last = _locked(connection, study)
+        self._claim(connection, ident, study, keys)
+        if texts:
+            rows = [{"study": ident, "seq": seq, "payload": text} for seq, text in enumerate(texts, last + 1)]
+            connection.execute(_add_events, rows)
+            last += len(texts)
+            connection.execute(_set_last, {"of": ident, "last": last})
+        return ident, last
+
+    def _add_at_once(self, connection: sa.Connection, study: str, texts: list[str], keys: list[str]) -> tuple[int, int]:
+        given = {"name": study, "keys": keys, "claims": len(keys), "payloads": texts, "events": len(texts)}
+        row = connection.exec_driver_sql(str(self._backend.append), given).one_or_none()
+        if row is None:
+            raise unknown_study(study)
+        if row.free < len(keys):
+            raise claim_taken(study, keys)
+        connection.info["receipt"] = row.receipt
+        return row.id, row.last
 
     def _claim(self, connection: sa.Connection, ident: int, study: str, keys: list[str]) -> None:
         """One statement per claim; there is rarely more than one, and each must say whether it was taken."""
@@ -314,9 +331,10 @@ class SQLStorage(Storage):
                     raise _still_open()
                 attempt.receipt = None
             with connection.begin():
+                connection.info.pop("receipt", None)  # of a transaction that was rolled back
                 attempt.result = work(connection)
-                receipt = self._backend.receipt(connection) if options["write"] else None
-                attempt.receipt = receipt
+                if options["write"]:
+                    attempt.receipt = connection.info.pop("receipt", None) or self._backend.receipt(connection)
             attempt.receipt = None
         return attempt.result
 

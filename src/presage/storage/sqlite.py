@@ -1,6 +1,7 @@
 """SQLite: one file, shared by the threads and processes of one machine."""
 
 import os
+import random
 import sqlite3
 import time
 from functools import partial
@@ -15,6 +16,7 @@ from presage.storage.backend import Backend
 # An append holds the lock for one fsync, some milliseconds. Hundreds of workers that queue behind a slow disk still get
 # their turn within a minute; who waits longer waits for a process that hangs.
 BUSY_SECONDS = 60.0
+PAUSE = (0.001, 0.004)  # seconds between attempts to get the lock; a commit takes about as long on a good disk
 
 
 class SQLite(Backend):
@@ -115,6 +117,29 @@ def _begin(connection: sa.Connection) -> None:
     # write lock at its start waits its turn. A single statement that reads needs none: it sees one moment.
     options = connection.get_execution_options()
     if options.get("write"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        _take_turn(connection)
     elif options.get("one_moment"):
         connection.exec_driver_sql("BEGIN")
+
+
+def _take_turn(connection: sa.Connection) -> None:
+    """Take the write lock when it is free.
+
+    SQLite itself looks again after pauses of up to 100 ms, in which the lock is free most of the time where many
+    workers queue: sixteen of them got four trials a second through a disk that takes eighty commits.
+    """
+    raw: sqlite3.Connection = connection.connection.dbapi_connection  # type: ignore[assignment]
+    deadline = time.monotonic() + BUSY_SECONDS
+    raw.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")  # again, for SQLAlchemy to wrap the error
+                    return
+            time.sleep(random.uniform(*PAUSE))
+    finally:
+        raw.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_SECONDS)}")
