@@ -24,8 +24,9 @@ LAYERS = """
     acquisitions
     proposers
     executors storage functions
-    history
-    suggester
+    history leases
+    journal suggester
+    ledger replay audit
     study
     progress
     loop
@@ -92,7 +93,7 @@ def test_the_walk_sees_every_kind_of_import(tmp_path):
     file.write_text(
         "import numpy, presage.space\nfrom presage import lbfgs, Result, __version__\nfrom presage.trial import Trial\n"
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from presage.study import Study\n"
-        "def f():\n    from presage.history import myself\n"
+        "def f():\n    from presage.history import History\n"
     )
     assert imports(file) == {"space", "lbfgs", "loop", "trial", "history"}
     assert imports(ROOT / "study.py") >= {"history", "suggester", "loop"}
@@ -134,3 +135,13 @@ result = presage.minimize(lambda p: p["x"] * p["n"], space, trials=10, seed=0, p
 assert result.trials[-1].source == "model"
 """
     assert loaded(code) & HEAVY <= {"scipy"}
+
+
+def test_random_search_on_a_file_imports_no_scipy(tmp_path):
+    code = f"""
+import presage
+space = presage.Space({{"x": presage.Float(0, 1), "n": presage.Int(1, 9)}})
+study = presage.Study(space, surrogate="random", storage={str(tmp_path / "study.db")!r})
+study.optimize(lambda p: p["x"] * p["n"], 3)
+"""
+    assert loaded(code) & HEAVY <= {"sqlalchemy"}

@@ -235,6 +235,7 @@ def test_other_processes_trials_are_not_ours():
                 number = payloads[-1]["number"] + 1
                 other = {**payloads[-1], "number": number, "owner": "elsewhere:1:1", "params": {"x": number / 100}}
                 super().append(study, [other], claims=[f"number:{number}"])
+                super().renew(study, other["owner"], 60.0)
             return last
 
     study = quick(storage=Busy())

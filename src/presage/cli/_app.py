@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from presage.cli import demo, export, list, run, show
+from presage.cli import demo, export, list, replay, run, show, storage, worker
 from presage.errors import PresageError
 
 
@@ -32,8 +32,15 @@ def _flowing(doc: str | None) -> str:
 app = typer.Typer(
     cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
 )
-for command in (run.run, demo.demo, list.list_studies, show.show, export.export):
+for command in (
+    run.run, worker.worker, demo.demo, list.list_studies, show.show, export.export, replay.replay_study,
+):  # fmt: skip
     app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
+
+
+for group_command in storage.app.registered_commands:
+    group_command.help = _flowing(group_command.callback.__doc__ if group_command.callback else None)
+app.add_typer(storage.app, name="storage")
 
 
 def _version(wanted: bool) -> None:

@@ -1,12 +1,11 @@
 """Reading studies that exist. Replays the events, so that nothing is written and nothing but JSON is needed."""
 
-import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.errors import StorageError, StudyError
+from presage.errors import StudyError
 
 if TYPE_CHECKING:
     from presage.history import History
@@ -32,10 +31,7 @@ def open_existing(place: str | None) -> "Storage":
         raise typer.BadParameter("it is needed here; give it, or set PRESAGE_STORAGE", param_hint="--storage")
     from presage.storage import open_storage
 
-    path = re.sub(r"^sqlite(\+pysqlite)?:///([^?]*).*", r"\2", place)
-    if "://" not in path and not os.path.exists(path):
-        raise StorageError(f"a storage must exist to be read, but there is no file {path}; check --storage")
-    return open_storage(place)
+    return open_storage(place, create=False)
 
 
 def read(storage: "Storage", place: str | None, name: str | None) -> tuple[str, "History"]:
@@ -62,18 +58,20 @@ def replay(storage: "Storage", name: str) -> "History":
 
 def shown(place: str | None) -> str:
     """A storage's address without the password that it may hold."""
-    return re.sub(r"://[^@/]*@", "://***@", str(place))
+    return re.sub(r"://.*@", "://***@", re.sub(r"(://.*)\?.*", r"\1", str(place), flags=re.DOTALL), flags=re.DOTALL)
 
 
 def best_of(history: "History") -> "Trial | None":
     """The complete trial with the best value, if there is one."""
-    sign = 1.0 if history.header["direction"] == "minimize" else -1.0
-    return min((trial for trial in history.trials if trial.values), key=lambda t: sign * t.values[0], default=None)
+    return None if history.best is None else history.trials[history.best]
 
 
-def summary(name: str, history: "History") -> dict[str, Any]:
-    """A study in a few plain facts; trials whose process is gone count as waiting, since they will be run again."""
-    states = ["waiting" if t.state == "running" and history.orphaned(t) else t.state for t in history.trials]
+def summary(name: str, history: "History", living: set[str]) -> dict[str, Any]:
+    """A study in a few plain facts; trials whose worker is lost count as waiting, since they will be run again."""
+    from presage.leases import gone
+
+    lost = {number for number, owner in history.owners.items() if owner not in living or gone(owner)}
+    states = ["waiting" if trial.number in lost else trial.state for trial in history.trials]
     best = best_of(history)
     moments = [m for t in history.trials for m in (t.suggested, t.finished) if m is not None]
     return {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import StorageOption, best_of, shown
+from presage.cli._studies import StorageOption, best_of, replay, shown
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ PARAM_HELP = (
     "A dimension of the search: NAME=float:LOW:HIGH, log:LOW:HIGH, step:LOW:HIGH:STEP, int:LOW:HIGH, logint:LOW:HIGH, "
     "choice:A,B,... or const:VALUE."
 )
+ENGINE_HELP = "Where functions run: serial, threads, processes, dask, dask://host:port, ray, ray://host:port or mpi."
 JSON_HELP = "The value is this field of the JSON object in the command's last line of output; dots go deeper."
 
 
@@ -47,6 +48,7 @@ def run(
     maximize: Annotated[bool, _search("--maximize", help="Look for the largest value, not the least.")] = False,
     json_field: Annotated[str | None, _search("--json-field", unit="FIELD", help=JSON_HELP)] = None,
     jobs: Annotated[int, _option("--jobs", "-j", unit="N", min=1, help="Trials at once.")] = 1,
+    engine: Annotated[str | None, _option("--engine", unit="NAME", help=ENGINE_HELP)] = None,
     storage: StorageOption = None,
     name: Annotated[str, _option("--name", unit="NAME", help="Of the study; one that exists is continued.")] = "study",
     quiet: Annotated[bool, _option("--quiet", "-q", help="Print the result only.")] = False,
@@ -93,6 +95,8 @@ def run(
     from presage.cli._params import parse_start
 
     space, objective, runner = _parse(what, param, json_field, jobs, timeout)
+    if runner is not None and engine is not None:
+        raise typer.BadParameter("it is for functions; commands run on this machine", param_hint="--engine")
     settings = {"surrogate": surrogate, "acquisition": acquisition, "initial": initial, "seed": seed, "name": name}
     with _usage("--start"):
         points = [parse_start(text, space) for text in start]
@@ -104,7 +108,8 @@ def run(
         _greet(study, storage, trials)
     with _signals() as received:
         result = loop.run(
-            study, objective, trials=trials, workers=jobs, executor=runner, timeout=timeout if runner is None else None,
+            study, objective, trials=trials, workers=jobs, executor=engine if runner is None else runner,
+            timeout=timeout if runner is None else None,
             seconds=seconds, target=target, patience=patience, max_failures=max_failures, progress=not quiet,
             callbacks=() if quiet or sys.stderr.isatty() else (_tell_plainly(),),
         )  # fmt: skip
@@ -156,10 +161,10 @@ def _open(space: "Space", direction: Any, place: str | None, settings: dict[str,
 
     storage = open_storage(place)
     if settings["name"] in storage.studies():
-        header = storage.read(settings["name"])[0].payload
+        stored = replay(storage, settings["name"]).settings
         for what in ("surrogate", "acquisition"):
-            if settings[what] is None and isinstance(header[what], str):
-                settings[what] = header[what]
+            if settings[what] is None and isinstance(stored[what], str):
+                settings[what] = stored[what]
     given = {what: value for what, value in settings.items() if value is not None}
     return Study(space, direction=direction, storage=storage, **given)
 
@@ -228,7 +233,7 @@ def _say_how_to_resume(place: str | None) -> None:
             "The study was kept in memory and is gone; with --storage study.db it could be continued.", style="dim"
         )
     else:
-        command = shlex.join(["presage", *sys.argv[1:]])
+        command = shlex.join(["presage", *map(shown, sys.argv[1:])])
         err().print(f"Everything is kept. To go on, run it again:\n  {command}", style="dim", soft_wrap=True)
 
 

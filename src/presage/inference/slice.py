@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-
 WIDE = 2.5
 BATCH = 5  # sweeps after which widths are adapted
 

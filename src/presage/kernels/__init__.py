@@ -1,6 +1,6 @@
 """Covariance functions, composable by + and *."""
 
-from presage.kernels.axes import ABSENT, Axes, features
+from presage.kernels.axes import ABSENT, Axes, feature_owners, features
 from presage.kernels.base import Diagonal, Evaluated, Kernel, Product, Sum
 from presage.kernels.categorical import Categorical
 from presage.kernels.networks import InfiniteNetwork
@@ -19,5 +19,5 @@ from presage.kernels.warped import Warped, additive
 __all__ = [
     "ABSENT", "Axes", "Categorical", "Diagonal", "Evaluated", "GammaExponential", "InfiniteNetwork", "Kernel", "Linear",
     "Matern", "Periodic", "Polynomial", "Product", "RationalQuadratic", "SquaredExponential", "Stationary", "Sum",
-    "Trend", "Warped", "White", "additive", "features", "squared_distance",
+    "Trend", "Warped", "White", "additive", "feature_owners", "features", "squared_distance",
 ]  # fmt: skip

@@ -67,3 +67,8 @@ class Axes:
 def features(x: np.ndarray, columns: tuple[Column, ...]) -> np.ndarray:
     """Euclidean features, [n, D], whose squared distances are the distances of mixed, conditional points, [n, d]."""
     return Axes(columns).features(x)
+
+
+def feature_owners(columns: tuple[Column, ...]) -> np.ndarray:
+    """For each feature of `features` the column it comes from, [D]; those of numeric columns come first."""
+    return Axes(columns).owner

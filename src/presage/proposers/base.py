@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from presage.errors import SpaceError
 from presage.observations import Column, Observations
-from presage.surrogates.base import State
+
+if TYPE_CHECKING:
+    from presage.surrogates.base import State
 
 ATTEMPTS = 200  # batches of random points drawn before a space counts as unsatisfiable
 
@@ -80,7 +82,7 @@ class Proposal(NamedTuple):
     """Points [count, d] (fewer where no more are left), the state to keep, and what there is to tell."""
 
     points: np.ndarray
-    state: State
+    state: "State"
     info: dict[str, Any]
 
 
@@ -89,6 +91,6 @@ class Proposer(ABC):
 
     @abstractmethod
     def propose(
-        self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
+        self, state: "State", data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
     ) -> Proposal:
         """Choose points that are legal, fresh and different from each other."""
