@@ -238,8 +238,8 @@ def test_a_region_refits_though_it_sees_the_nearest_rows_only():
     for _ in range(16):
         trial = study.ask()
         study.tell(trial, bowl(trial.params))
-        if "rows" in study._state:
-            fitted.append(int(study._state["rows"]))
+        if "rows" in study._ledger.state():
+            fitted.append(int(study._ledger.state()["rows"]))
     assert fitted[-1] >= 14
 
 
@@ -296,7 +296,7 @@ def test_a_portfolio_follows_the_better_member():
     portfolio = Portfolio((LogExpectedImprovement(), Exploration()), light(), rate=2.0)
     study = Study(f.space, acquisition=portfolio, seed=0, initial=5)
     study.optimize(f, trials=20)
-    gains = study._state[GAINS]
+    gains = study._ledger.state()[GAINS]
     assert gains[0] > gains[1]
 
 

@@ -74,9 +74,7 @@ class ModelBased(Proposer):
         """Legal points in falling order of what they are worth, given failed and pending rows, [m, d] and [m]."""
         context, believed = self._context(posterior, data, domain), posterior
         acquisition: Acquisition = self.acquisition
-        if data.failed.any():  # f has no value there; nobody should be drawn to where it might have been good
-            worst = np.full(data.failed.sum(), data.y[data.mask].max())
-            believed = believed.condition(data.x[data.failed], worst)
+        if data.failed.any():
             acquisition = Feasible.learned(acquisition, data)
         if data.pending.any():
             at = data.x[data.pending]
