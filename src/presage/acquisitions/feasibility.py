@@ -5,10 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context
+from presage.acquisitions.base import Acquisition
+from presage.acquisitions.improvement import log_normal
+from presage.acquisitions.wrappers import Adjusted
+from presage.kernels import Matern
+from presage.means import ConstantMean
 from presage.observations import Observations
+from presage.priors import LogNormal
 from presage.surrogates.base import Posterior
-from presage.surrogates.gaussian_process import Table, Theta, condition_latent, covariance
+from presage.surrogates.gaussian import GaussianPosterior, Model, Table, component
+from presage.warping import Warp
 
 # A dozen successes and failures cannot tell hyperparameters, so they are fixed. The latent function's standard
 # deviation of 4 lets P come close to 0 and 1; its mean makes the unknown slightly more likely to work than not.
@@ -17,8 +23,8 @@ NEWTON_STEPS = 30
 
 
 @dataclass(frozen=True)
-class Feasible(Acquisition):
-    """A logarithmic acquisition plus log P(the evaluation succeeds).
+class Feasible(Adjusted):
+    """An acquisition in logarithms plus log P(the evaluation succeeds).
 
     P = Phi(m / sqrt(1 + v)) with m, v the moments of a Gaussian-process classifier by Laplace's approximation
     (Rasmussen & Williams, section 3.4, probit likelihood).
@@ -31,10 +37,13 @@ class Feasible(Acquisition):
     def learned(base: Acquisition, data: Observations) -> "Feasible":
         """From the rows that worked and the rows that failed."""
         d, rows = len(data.columns), data.mask | data.failed
-        theta = np.array([math.log(LENGTHSCALE * math.sqrt(d))] * d + [math.log(VARIANCE), math.log(1e-6), MEAN, 1.0])
+        model = Model(Matern(), ConstantMean(), data.columns, LogNormal(), 1e-8, None)
+        lengths = [math.log(LENGTHSCALE * math.sqrt(d))] * d
+        theta = np.array([*lengths, math.log(VARIANCE), math.log(1e-6), MEAN])
         labels = np.where(data.failed[rows], -1.0, 1.0)
-        table = Table.at(data.x[rows], labels, np.zeros(len(labels)), data.columns)
-        K = covariance(table, Theta.of(theta, data.columns))
+        at = model.axes.features(data.x[rows])
+        table = Table(data.x[rows], at, labels, np.zeros(len(labels)), 0.0, 1.0)
+        K = model.kernel.evaluate(theta[: model.noise_at], at, at, model.axes).value
         f = np.full(len(labels), MEAN)
         for _ in range(NEWTON_STEPS):
             slope, curvature = _log_probit(labels, f)
@@ -45,33 +54,23 @@ class Feasible(Acquisition):
             f = new
             if done:
                 break
-        return Feasible(base, condition_latent(table, theta[None], target[None], 1.0 / curvature[None]))
+        latent = component(model, table, theta, Warp(), target, 1.0 / curvature)
+        return Feasible(base, GaussianPosterior(model, table, (latent,)))
 
-    def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
+    def added(self, x: np.ndarray) -> np.ndarray:
         law = self.latent.marginal(x)
-        return self.base.values(posterior, x, context) + _log_ndtr(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
+        return log_normal(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
 
-    def values_and_gradients(
-        self, posterior: Posterior, x: np.ndarray, context: Context
-    ) -> tuple[np.ndarray, np.ndarray]:
-        value, gradient = self.base.values_and_gradients(posterior, x, context)
+    def added_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law, mean_slope, variance_slope = self.latent.marginal_gradient(x)
         spread = 1.0 + law.variance[0]
         z = law.mean[0] / np.sqrt(spread)
-        log_p, slope = _log_ndtr(z)
+        log_p, slope = log_normal(z)
         z_slope = mean_slope[0] / np.sqrt(spread)[:, None] - (0.5 * z / spread)[:, None] * variance_slope[0]
-        return value + log_p, gradient + slope[:, None] * z_slope
+        return log_p, slope[:, None] * z_slope
 
 
 def _log_probit(labels: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First derivative of log Phi(label f) in f, and minus the second."""
-    slope = labels * _log_ndtr(labels * f)[1]
+    slope = labels * log_normal(labels * f)[1]
     return slope, np.maximum(slope * (slope + f), 1e-9)
-
-
-def _log_ndtr(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log Phi(z) and its derivative."""
-    from scipy.special import log_ndtr  # costs 0.2 s to import, and most studies see no failure
-
-    value = log_ndtr(z)
-    return value, np.exp(-0.5 * z * z - 0.5 * math.log(2.0 * math.pi) - value)
