@@ -17,6 +17,7 @@ class Chains(NamedTuple):
     Attributes:
         positions: [draws, c, p].
         step: the step size in the end.
+        mass: the masses in the end, [p].
         acceptance: mean acceptance probability after warm-up.
         divergent: transitions after warm-up that diverged.
         gradients: taken by each chain, warm-up included.
@@ -24,6 +25,7 @@ class Chains(NamedTuple):
 
     positions: Any
     step: Any
+    mass: Any
     acceptance: Any
     divergent: Any
     gradients: Any
@@ -31,7 +33,7 @@ class Chains(NamedTuple):
 
 @functools.partial(jax.jit, static_argnames=("sampler", "density", "draws"))
 def run(
-    sampler: Sampler, density: Callable[[Any, Any], Any], data: Any, position: Any, step: Any, key: Any,
+    sampler: Sampler, density: Callable[[Any, Any], Any], data: Any, position: Any, step: Any, mass: Any, key: Any,
     warmup: Any, thin: Any, *, draws: int,
 ) -> Chains:  # fmt: skip
     """Warm up, then keep every `thin`-th position of each chain.
@@ -44,8 +46,9 @@ def run(
         data: its second argument.
         position: where the chains start, [c, p].
         step: the step size to start with.
+        mass: of each coordinate, [p], to start with.
         key: of JAX's random numbers.
-        warmup: transitions whose positions are not kept, and from which the step size is learned.
+        warmup: transitions whose positions are not kept, and from which step size and masses are learned.
         thin: transitions per position kept.
         draws: positions kept of each chain.
     """
@@ -57,7 +60,7 @@ def run(
         q, tuning, kept, acceptance, divergent, gradients = carry
         warming = i < warmup
         size = jnp.exp(jnp.where(warming, tuning.log_step, tuning.log_mean))
-        q, info = sampler.move(of, q, size, jax.random.fold_in(key, i))
+        q, info = sampler.move(of, q, size, tuning.mass, jax.random.fold_in(key, i))
         learned = sampler.learn(tuning, info)
         tuning = jax.tree.map(lambda new, old: jnp.where(warming, new, old), learned, tuning)
         # Every position is written; the last of each `thin` stays.
@@ -68,8 +71,8 @@ def run(
 
     zero = jnp.zeros((), position.dtype)
     start = (
-        position, sampler.start(jnp.asarray(step, position.dtype)), jnp.zeros((draws, *position.shape), position.dtype),
-        zero, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32),
+        position, sampler.start(jnp.asarray(step, position.dtype), mass),
+        jnp.zeros((draws, *position.shape), position.dtype), zero, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32),
     )  # fmt: skip
     _, tuning, kept, acceptance, divergent, gradients = lax.fori_loop(0, warmup + draws * thin, body, start)
-    return Chains(kept, jnp.exp(tuning.log_mean), acceptance / (draws * thin), divergent, gradients)
+    return Chains(kept, jnp.exp(tuning.log_mean), tuning.mass, acceptance / (draws * thin), divergent, gradients)

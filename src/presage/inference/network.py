@@ -196,8 +196,11 @@ class Network:
             position[:, start : start + math.prod(shape)] = np.moveaxis(u, 0, 1).reshape(count, -1)
         return position
 
-    def log_posterior(self, position: Any, data: "Data") -> Any:
-        """Log density of a position [p] given data, up to a constant; runs inside jit."""
+    def __call__(self, position: Any, data: "Data") -> Any:
+        """Log density of a position [p] given data, up to a constant; runs inside jit.
+
+        The network itself is this function, since equal networks are then equal programs; bound methods are not.
+        """
         import jax.numpy as jnp
 
         weights = self.weights(position, jnp)

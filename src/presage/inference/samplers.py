@@ -1,7 +1,7 @@
 """Markov chains that leave a density invariant, many at once, behind one interface.
 
-A sampler is frozen configuration; `move` makes one transition of all chains, `learn` adapts the step size that they
-share. Where trajectories have a random length all chains take the same one, so that none waits for another inside a
+A sampler is frozen configuration; `move` makes one transition of all chains, `learn` adapts the step size and the
+masses that they share. Where trajectories have a random length all chains take the same one, so that none waits for another inside a
 vectorised loop. A chain's state is its position and nothing else. Everything here runs inside jit.
 """
 
@@ -29,6 +29,7 @@ class Tuning(NamedTuple):
         error: running mean of how far the acceptance fell short of its target, or of the acceptance itself.
         count: transitions learned from.
         anchor: where dual averaging shrinks the step to.
+        mass: of each coordinate, [p].
     """
 
     log_step: Any
@@ -36,14 +37,23 @@ class Tuning(NamedTuple):
     error: Any
     count: Any
     anchor: Any
+    mass: Any
 
 
 class Info(NamedTuple):
-    """Of one transition: acceptance probability [c], whether it diverged [c], gradients taken by each chain, []."""
+    """Of one transition.
+
+    Attributes:
+        acceptance: probabilities, [c].
+        divergent: whether each chain's trajectory diverged, [c].
+        gradients: taken by each chain, [].
+        slope: the gradient where each chain stood, [c, p], or None.
+    """
 
     acceptance: Any
     divergent: Any
     gradients: Any
+    slope: Any = None
 
 
 class Sampler(ABC):
@@ -55,49 +65,67 @@ class Sampler(ABC):
         """The mean acceptance probability that the step size is adapted to."""
 
     @abstractmethod
-    def move(self, density: Density, position: Any, step: Any, key: Any) -> tuple[Any, Info]:
+    def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
         """One transition of chains at positions [c, p]."""
 
-    def start(self, step: Any) -> Tuning:
+    def start(self, step: Any, mass: Any) -> Tuning:
         """Before anything was learned."""
         log_step, zero = jnp.log(step), jnp.zeros_like(step)
-        return Tuning(log_step, log_step, zero, zero, log_step)
+        return Tuning(log_step, log_step, zero, zero, log_step, mass)
 
     def learn(self, tuning: Tuning, info: Info) -> Tuning:
-        """Dual averaging (Hoffman & Gelman, 2014, eq. 6 with their constants)."""
+        """Dual averaging of the step (Hoffman & Gelman, 2014, eq. 6 with their constants), and the masses."""
         count = tuning.count + 1.0
         error = tuning.error + (self.aim - info.acceptance.mean() - tuning.error) / (count + 10.0)
         log_step = tuning.anchor - jnp.sqrt(count) / 0.05 * error
         weight = count**-0.75
         log_mean = weight * log_step + (1.0 - weight) * tuning.log_mean
-        return Tuning(log_step, log_mean, error, count, tuning.anchor)
+        return Tuning(log_step, log_mean, error, count, tuning.anchor, self.weigh(tuning, info))
+
+    def weigh(self, tuning: Tuning, info: Info) -> Any:
+        """The masses: unchanged, unless a sampler knows better."""
+        return tuning.mass
 
 
-def leapfrog(density: Density, position: Any, momentum: Any, step: Any, count: Any) -> tuple[Any, Any, Any, Any]:
-    """`count` leapfrog steps of chains [c, p]: position, momentum, log density at the start and at the end.
+class Path(NamedTuple):
+    """A leapfrog trajectory: its end, and log density and gradient at its start and log density at its end."""
+
+    position: Any
+    momentum: Any
+    before: Any
+    slope: Any
+    after: Any
+
+
+def leapfrog(density: Density, position: Any, momentum: Any, step: Any, count: Any, mass: Any) -> Path:
+    """`count` leapfrog steps of chains at positions [c, p] with momenta [c, p] and masses [p].
 
     The gradient at the start is taken inside the loop instead of being carried from the transition before: one more
     gradient per trajectory, and half of the program to compile.
     """
     slope = jax.vmap(jax.value_and_grad(density))
 
-    def body(i: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
-        q, p, first, _ = carry
-        value, gradient = slope(q)
-        p = p + jnp.where((i == 0) | (i == count), 0.5 * step, step) * gradient
-        return jnp.where(i < count, q + step * p, q), p, jnp.where(i == 0, value, first), value
+    def body(i: Any, path: Path) -> Path:
+        value, gradient = slope(path.position)
+        first = i == 0
+        momentum = path.momentum + jnp.where(first | (i == count), 0.5 * step, step) * gradient
+        position = jnp.where(i < count, path.position + step * momentum / mass, path.position)
+        before, start = jnp.where(first, value, path.before), jnp.where(first, gradient, path.slope)
+        return Path(position, momentum, before, start, value)
 
     nothing = jnp.zeros(len(position), position.dtype)
-    return lax.fori_loop(0, count + 1, body, (position, momentum, nothing, nothing))
+    path = Path(position, momentum, nothing, jnp.zeros_like(position), nothing)
+    return lax.fori_loop(0, count + 1, body, path)
 
 
-def trajectory(density: Density, position: Any, step: Any, count: Any, key: Any) -> tuple[Any, Info]:
+def trajectory(density: Density, position: Any, step: Any, count: Any, mass: Any, key: Any) -> tuple[Any, Info]:
     """A leapfrog trajectory from a new Gaussian momentum, and Metropolis's test of its end."""
     draw, test = jax.random.split(key)
-    momentum = jax.random.normal(draw, position.shape, position.dtype)
-    end, last, before, after = leapfrog(density, position, momentum, step, count)
-    gain = after - before + 0.5 * ((momentum**2).sum(axis=1) - (last**2).sum(axis=1))
-    return accept(position, end, gain, count + 1, test)
+    momentum = jnp.sqrt(mass) * jax.random.normal(draw, position.shape, position.dtype)
+    path = leapfrog(density, position, momentum, step, count, mass)
+    gain = path.after - path.before + 0.5 * ((momentum**2 - path.momentum**2) / mass).sum(axis=1)
+    position, info = accept(position, path.position, gain, count + 1, test)
+    return position, info._replace(slope=path.slope)
 
 
 def accept(position: Any, proposal: Any, gain: Any, gradients: Any, key: Any) -> tuple[Any, Info]:
@@ -110,26 +138,42 @@ def accept(position: Any, proposal: Any, gain: Any, gradients: Any, key: Any) ->
 
 @dataclass(frozen=True)
 class HMC(Sampler):
-    """Hamiltonian Monte Carlo with trajectories of random length.
+    """Hamiltonian Monte Carlo with trajectories of random length and masses that follow the slopes.
+
+    In coordinates of prior size 1, the mean square of a coordinate's slope is its mean curvature (Fisher's identity),
+    its variance is about 1, and the mass between the two views is the root of their ratio. Coordinates that many data
+    depend on, first biases above all, then move slowly, and the step is no longer held down by them.
 
     Args:
         length: mean length of a trajectory; a quarter turn of a standard normal number by default.
         jitter: lengths are uniform within this share of the mean.
         most: leapfrog steps at most.
         aim: acceptance aimed at.
+        memory: transitions that the masses are learned from; none if 0.
     """
 
     length: float = 0.5 * math.pi
     jitter: float = 0.6
     most: int = 1024
     aim: float = 0.8
+    memory: float = 30.0
 
-    def move(self, density: Density, position: Any, step: Any, key: Any) -> tuple[Any, Info]:
+    def weigh(self, tuning: Tuning, info: Info) -> Any:
+        if not self.memory:
+            return tuning.mass
+        # A chain that has not yet come down sees huge slopes; in logarithms they are soon outweighed.
+        log_new = 0.5 * jnp.log(jnp.maximum((info.slope**2).mean(axis=0), 1e-12))
+        log_old = jnp.log(tuning.mass)
+        pace = jnp.maximum(1.0 / self.memory, 1.0 / (tuning.count + 1.0))
+        finite = jnp.isfinite(log_new)
+        return jnp.exp(jnp.where(finite, jnp.maximum(log_old + pace * (log_new - log_old), 0.0), log_old))
+
+    def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
         key, draw = jax.random.split(key)
         low, high = (self.length * (1.0 + sign * self.jitter) for sign in (-1.0, 1.0))
         length = jax.random.uniform(draw, (), position.dtype, low, high)
         count = jnp.clip(jnp.ceil(length / step), 1, self.most).astype(jnp.int32)
-        return trajectory(density, position, step, count, key)
+        return trajectory(density, position, step, count, mass, key)
 
 
 @dataclass(frozen=True)
@@ -148,8 +192,8 @@ class PlainHMC(Sampler):
     most: float = 0.25
     memory: float = 0.9
 
-    def move(self, density: Density, position: Any, step: Any, key: Any) -> tuple[Any, Info]:
-        return trajectory(density, position, step, jnp.int32(self.leapfrogs), key)
+    def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
+        return trajectory(density, position, step, jnp.int32(self.leapfrogs), mass, key)
 
     def learn(self, tuning: Tuning, info: Info) -> Tuning:
         first = tuning.count == 0
@@ -157,7 +201,7 @@ class PlainHMC(Sampler):
         recent = jnp.where(first, recent, self.memory * tuning.error + (1.0 - self.memory) * recent)
         change = jnp.where(recent > self.aim, math.log(self.grow), math.log(self.shrink))
         log_step = jnp.clip(tuning.log_step + change, math.log(self.least), math.log(self.most))
-        return Tuning(log_step, log_step, recent, tuning.count + 1.0, tuning.anchor)
+        return Tuning(log_step, log_step, recent, tuning.count + 1.0, tuning.anchor, tuning.mass)
 
 
 @dataclass(frozen=True)
@@ -166,9 +210,9 @@ class RandomWalk(Sampler):
 
     aim: float = 0.234
 
-    def move(self, density: Density, position: Any, step: Any, key: Any) -> tuple[Any, Info]:
+    def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
         draw, test = jax.random.split(key)
-        proposal = position + step * jax.random.normal(draw, position.shape, position.dtype)
+        proposal = position + step / jnp.sqrt(mass) * jax.random.normal(draw, position.shape, position.dtype)
         before, after = jax.vmap(jax.vmap(density))(jnp.stack([position, proposal]))
         return accept(position, proposal, after - before, 0, test)
 
@@ -185,13 +229,13 @@ class NUTS(Sampler):
     doublings: int = 10
     aim: float = 0.8
 
-    def move(self, density: Density, position: Any, step: Any, key: Any) -> tuple[Any, Info]:
+    def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
         from blackjax.mcmc import nuts
 
-        kernel, unit = nuts.build_kernel(), jnp.ones(position.shape[1], position.dtype)
+        kernel = nuts.build_kernel()
 
         def one(key: Any, q: Any) -> tuple[Any, Any, Any, Any]:
-            state, info = kernel(key, nuts.init(q, density), density, step, unit, self.doublings)
+            state, info = kernel(key, nuts.init(q, density), density, step, 1.0 / mass, self.doublings)
             return state.position, info.acceptance_rate, info.is_divergent, info.num_integration_steps
 
         position, probability, divergent, steps = jax.vmap(one)(jax.random.split(key, len(position)), position)
@@ -214,7 +258,7 @@ class MCLMC(Sampler):
     most: int = 1024
     aim: float = 0.9
 
-    def move(self, density: Density, position: Any, step: Any, key: Any) -> tuple[Any, Info]:
+    def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
         from blackjax.mcmc import adjusted_mclmc
 
         kernel = adjusted_mclmc.build_kernel()
@@ -225,7 +269,7 @@ class MCLMC(Sampler):
         count = jnp.clip(jnp.ceil(length / step), 1, self.most).astype(jnp.int32)
 
         def one(key: Any, q: Any) -> tuple[Any, Any, Any]:
-            state, info = kernel(key, adjusted_mclmc.init(q, density), density, scale * step, (count,))
+            state, info = kernel(key, adjusted_mclmc.init(q, density), density, scale * step, (count,), 1.0 / mass)
             return state.position, info.acceptance_rate, info.is_divergent
 
         position, probability, divergent = jax.vmap(one)(jax.random.split(key, len(position)), position)

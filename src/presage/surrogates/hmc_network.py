@@ -22,6 +22,7 @@ from presage.surrogates.gaussian_process import GaussianProcess
 from presage.warping import Warp
 
 PROBES = 32  # points of the cube at which chains are compared, besides the data
+NOISY = 0.1  # noise variance at which chains start
 LEAST = 0.25  # importance weights are flattened until their effective number is this share of the draws
 
 
@@ -55,7 +56,7 @@ class HMCNetwork(Surrogate):
         device: where it runs; predictions are computed by NumPy.
     """
 
-    widths: tuple[int, ...] = (50, 50)
+    widths: tuple[int, ...] = (32, 32)
     activation: str = "tanh"
     laws: tuple[Law, ...] = (Gaussian(),)
     weight: tuple[LogNormal, ...] = (LogNormal(3.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
@@ -63,7 +64,7 @@ class HMCNetwork(Surrogate):
     noise: LogNormal = LogNormal(1e-4, 3.0)
     smallest_noise: float = 1e-6
     warp: bool = True
-    sampler: Sampler = field(default_factory=lambda: HMC(most=48))
+    sampler: Sampler = field(default_factory=lambda: HMC(most=24))
     chains: int = 4
     draws: int = 32
     networks: int = 64
@@ -112,22 +113,27 @@ class HMCNetwork(Surrogate):
         """Run the chains until they agree."""
         network = table.network
         if old is None or previous is None:
-            start, step, warmup = network.draw(self.chains, rng), 0.05, self.warmup
+            start, step, mass = network.draw(self.chains, rng), 0.05, np.ones(network.size)
+            warmup = self.warmup
+            if self.noise.spread:  # with little noise a network that fits nothing yet sits on a cliff: begin with much
+                network.piece(start, "noise")[...] = np.log(NOISY / self.noise.median) / self.noise.spread
         else:
-            start, step, warmup = old[-self.chains :], float(previous["step"]), self.rewarm
+            start, step, mass = old[-self.chains :], float(previous["step"]), previous["mass"]
+            warmup = self.rewarm
         probes = np.vstack([table.inputs[-PROBES:], features(_points(data.columns, rng), data.columns)])
         every = max(1, self.chains * self.draws // self.networks)
         report: dict[str, Any] = {"transitions": 0, "gradients": 0}
         for attempt in range(self.patience + 1):
             thin = self.thin * 2**attempt
-            chains = self._run(network, table.padded(), start, step, rng, warmup, thin)
+            chains = self._run(network, table.padded(), start, step, mass, rng, warmup, thin)
+            report["transitions"] += warmup + thin * self.draws
             # What is stored is what is used: a later fit from the same state must find the same networks.
             positions = np.asarray(chains.positions, dtype=np.float32)
             sampled = table.posterior(positions.reshape(-1, network.size))
             mean, _ = sampled.regression.moments(network.basis(sampled.hidden, probes))
             functions = mean.reshape(self.draws, self.chains, -1)
-            start, step, warmup = np.asarray(positions[-1], dtype=float), float(chains.step), self.rewarm
-            report["transitions"] += warmup + thin * self.draws
+            start, step, mass = np.asarray(positions[-1], dtype=float), float(chains.step), chains.mass
+            warmup = self.rewarm
             report["gradients"] += int(chains.gradients)
             report |= {
                 "r_hat": float(r_hat(functions).max()), "ess": float(ess(functions).min()), "step": step,
@@ -137,7 +143,10 @@ class HMCNetwork(Surrogate):
                 break
         kept = positions[every - 1 :: every].reshape(-1, network.size)
         posterior = table.posterior(kept)
-        state = {"positions": kept, "evidence": posterior.regression.evidence, "step": np.array(step)}
+        state = {
+            "positions": kept, "evidence": posterior.regression.evidence, "step": np.array(step),
+            "mass": mass.astype(np.float32),
+        }  # fmt: skip
         if process is not None:
             state |= {f"gp.{name}": array for name, array in process.state.items()}
         if report["r_hat"] > self.trust and process is not None:
@@ -149,15 +158,15 @@ class HMCNetwork(Surrogate):
         return Fit(posterior, state, report)
 
     def _run(
-        self, network: Network, data: Data, start: np.ndarray, step: float, rng: np.random.Generator,
+        self, network: Network, data: Data, start: np.ndarray, step: float, mass: np.ndarray, rng: np.random.Generator,
         warmup: int, thin: int,
     ) -> Any:  # fmt: skip
         with jax.enable_x64(self.dtype == "float64"), jax.default_device(jax.devices(self.device)[0]):
             cast = Data(*(jnp.asarray(a, self.dtype) for a in data[:3]), jnp.asarray(data.mask))
             key = jax.random.key(int(rng.integers(2**31)))
             chains = run(
-                self.sampler, network.log_posterior, cast, jnp.asarray(start, self.dtype), step, key,
-                warmup, thin, draws=self.draws,
+                self.sampler, network, cast, jnp.asarray(start, self.dtype), step,
+                jnp.asarray(mass, self.dtype), key, warmup, thin, draws=self.draws,
             )  # fmt: skip
             return jax.tree.map(np.asarray, chains)
 
