@@ -6,6 +6,7 @@ is linear regression. Its posterior is then known in closed form and the sampler
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,6 +58,9 @@ class Weights(NamedTuple):
     noise: Any
 
 
+NOISE = LogNormal(0.01)
+
+
 @dataclass(frozen=True)
 class Network:
     """The prior of a network with one output.
@@ -81,7 +85,7 @@ class Network:
     laws: tuple[Law, ...] = (Gaussian(),)
     weight: tuple[LogNormal, ...] = (LogNormal(1.0),)
     bias: tuple[float, ...] = (1.0,)
-    noise: LogNormal = LogNormal(0.01)
+    noise: LogNormal = NOISE
     smallest_noise: float = 0.0
     groups: tuple[int, ...] = ()
     collapsed: bool = True
@@ -95,7 +99,7 @@ class Network:
         """Where each array starts in a position, and its shape."""
         shapes: dict[str, tuple[int, ...]] = {}
         sizes = (self.inputs, *self.widths, 1)
-        for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        for i, (a, b) in enumerate(itertools.pairwise(sizes)):
             last = i == len(self.widths)
             if not (last and self.collapsed):
                 shapes[f"weight{i}"], shapes[f"bias{i}"] = (a, b), (b,)
@@ -120,7 +124,7 @@ class Network:
     def piece(self, position: Any, name: str) -> Any:
         """One array of each position [..., p]."""
         start, shape = self.pieces[name]
-        return position[..., start : start + math.prod(shape)].reshape(*position.shape[:-1], *shape)
+        return position[..., start : start + math.prod(shape)].reshape((*position.shape[:-1], *shape))
 
     def scales(self, position: Any, i: int, xp: Any) -> tuple[Any, Any]:
         """Scales of a layer's weights, [..., a or 1, 1], and of its biases, [..., 1], fan-in apart."""
@@ -166,7 +170,7 @@ class Network:
         return xp.concatenate([h, ones], axis=-1) * weights.scale[..., None, :]
 
     def pull_back(self, weights: Weights, x: np.ndarray, seed: np.ndarray) -> np.ndarray:
-        """The derivative of sum(seed * basis) in the inputs [n, D] of each network, [..., n, D]; seed [..., n, H + 1]."""
+        """The derivative of sum(seed * basis) in the inputs [n, D], [..., n, D]; seed is [..., n, H + 1]."""
         kept, h = [], x
         for matrix, bias in weights.hidden:
             before = h @ matrix + bias[..., None, :]

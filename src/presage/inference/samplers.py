@@ -1,8 +1,8 @@
 """Markov chains that leave a density invariant, many at once, behind one interface.
 
 A sampler is frozen configuration; `move` makes one transition of all chains, `learn` adapts the step size and the
-masses that they share. Where trajectories have a random length all chains take the same one, so that none waits for another inside a
-vectorised loop. A chain's state is its position and nothing else. Everything here runs inside jit.
+masses that they share. Where trajectories have a random length all chains take the same one, so that none waits for
+another inside a vectorised loop. A chain's state is its position and nothing else. Everything here runs inside jit.
 """
 
 import math

@@ -21,6 +21,7 @@ from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surr
 from presage.surrogates.gaussian_process import GaussianProcess
 from presage.warping import Warp
 
+NOISE = LogNormal(1e-4, 3.0)
 PROBES = 32  # points of the cube at which chains are compared, besides the data
 NOISY = 0.1  # noise variance at which chains start
 LEAST = 0.25  # importance weights are flattened until their effective number is this share of the draws
@@ -61,7 +62,7 @@ class HMCNetwork(Surrogate):
     laws: tuple[Law, ...] = (Gaussian(),)
     weight: tuple[LogNormal, ...] = (LogNormal(3.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
     bias: tuple[float, ...] = (1.5, 1.0, 1.0)
-    noise: LogNormal = LogNormal(1e-4, 3.0)
+    noise: LogNormal = NOISE
     smallest_noise: float = 1e-6
     warp: bool = True
     sampler: Sampler = field(default_factory=lambda: HMC(most=24))
@@ -151,8 +152,8 @@ class HMCNetwork(Surrogate):
             state |= {f"gp.{name}": array for name, array in process.state.items()}
         if report["r_hat"] > self.trust and process is not None:
             warnings.warn(
-                f"chains of the network disagree (R-hat {report['r_hat']:.2f} > {self.trust}) after {report['transitions']}"
-                " transitions; a Gaussian process answers instead", stacklevel=2,
+                f"chains of the network disagree (R-hat {report['r_hat']:.2f} > {self.trust}) after "
+                f"{report['transitions']} transitions; a Gaussian process answers instead", stacklevel=2,
             )  # fmt: skip
             return Fit(process.posterior, state, {**report, "fallback": "gp"})
         return Fit(posterior, state, report)
