@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _HOME = {"HMCNetwork": "hmc_network"}
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMCNetwork", "Marginal", "Posterior", "Prior",
-    "Score", "State", "Surrogate", "automatic",
+    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "HMCNetwork", "Marginal", "Posterior",
+    "Prior", "Score", "State", "Surrogate", "automatic",
 ]  # fmt: skip
 
 
