@@ -18,7 +18,8 @@ LAYERS = """
     space
     trial
     observations
-    sobol lbfgs threads warping kernels inference
+    sobol lbfgs threads warping priors inference
+    kernels means
     surrogates
     acquisitions
     proposers

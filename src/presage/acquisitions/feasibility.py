@@ -6,9 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from presage.acquisitions.base import Acquisition, Context
+from presage.kernels import Matern
+from presage.means import ConstantMean
 from presage.observations import Observations
+from presage.priors import LogNormal
 from presage.surrogates.base import Posterior
-from presage.surrogates.gaussian_process import Table, Theta, condition_latent, covariance
+from presage.surrogates.gaussian import GaussianPosterior, Model, Table, component
+from presage.warping import Warp
 
 # A dozen successes and failures cannot tell hyperparameters, so they are fixed. The latent function's standard
 # deviation of 4 lets P come close to 0 and 1; its mean makes the unknown slightly more likely to work than not.
@@ -31,10 +35,13 @@ class Feasible(Acquisition):
     def learned(base: Acquisition, data: Observations) -> "Feasible":
         """From the rows that worked and the rows that failed."""
         d, rows = len(data.columns), data.mask | data.failed
-        theta = np.array([math.log(LENGTHSCALE * math.sqrt(d))] * d + [math.log(VARIANCE), math.log(1e-6), MEAN, 1.0])
+        model = Model(Matern(), ConstantMean(), data.columns, LogNormal(), 1e-8, None)
+        lengths = [math.log(LENGTHSCALE * math.sqrt(d))] * d
+        theta = np.array([*lengths, math.log(VARIANCE), math.log(1e-6), MEAN])
         labels = np.where(data.failed[rows], -1.0, 1.0)
-        table = Table.at(data.x[rows], labels, np.zeros(len(labels)), data.columns)
-        K = covariance(table, Theta.of(theta, data.columns))
+        at = model.axes.features(data.x[rows])
+        table = Table(data.x[rows], at, labels, np.zeros(len(labels)), 0.0, 1.0)
+        K = model.kernel.evaluate(theta[: model.noise_at], at, at, model.axes).value
         f = np.full(len(labels), MEAN)
         for _ in range(NEWTON_STEPS):
             slope, curvature = _log_probit(labels, f)
@@ -45,7 +52,8 @@ class Feasible(Acquisition):
             f = new
             if done:
                 break
-        return Feasible(base, condition_latent(table, theta[None], target[None], 1.0 / curvature[None]))
+        latent = component(model, table, theta, Warp(), target, 1.0 / curvature)
+        return Feasible(base, GaussianPosterior(model, table, (latent,)))
 
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
         law = self.latent.marginal(x)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from presage.kernels import feature_owners
+from presage.kernels import Axes
 from presage.observations import Column
 
 BIAS, WEIGHT = 1.0, 1.5  # standard deviations of a unit's bias, and of what all its inputs together bring it
@@ -51,7 +51,7 @@ class Layout:
     @cached_property
     def owners(self) -> np.ndarray:
         """For each input of the network its column, [D]."""
-        return feature_owners(self.columns)
+        return Axes(self.columns).owner
 
     @property
     def d(self) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from presage.kernels import features
+from presage.kernels import Axes, features
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.linear_head import (
@@ -315,22 +315,14 @@ class NeuralPosterior(Posterior):
 
     def marginal_gradient(self, x: np.ndarray) -> tuple[Marginal, np.ndarray, np.ndarray]:
         at = features(x, self.columns)
-        mean, variance = np.empty((2, len(self.members), len(x)))
+        axes, (mean, variance) = Axes(self.columns), np.empty((2, len(self.members), len(x)))
         slopes = np.empty((2, len(self.members), *x.shape))
         for c, (basis, weights, _) in enumerate(self.members):
             phi, pull = basis.with_slopes(at)
             mean[c], variance[c] = weights.moments(phi)
-            slopes[0, c] = self._along(x, pull(np.broadcast_to(weights.mean, phi.shape)))
-            slopes[1, c] = self._along(x, pull(2.0 * phi @ weights.covariance))
+            slopes[0, c] = axes.gradient(pull(np.broadcast_to(weights.mean, phi.shape)), x)
+            slopes[1, c] = axes.gradient(pull(2.0 * phi @ weights.covariance), x)
         return Marginal(mean, variance, self._weight), slopes[0], slopes[1]
-
-    def _along(self, x: np.ndarray, pull: np.ndarray) -> np.ndarray:
-        """Derivatives in the inputs [n, D] as derivatives in the points [n, d]: the numeric columns' come first."""
-        numeric = [j for j, column in enumerate(self.columns) if column.kind != "categorical"]
-        out = np.zeros_like(x)
-        out[:, numeric] = pull[:, : len(numeric)]
-        out[np.isnan(x)] = 0.0  # the cell of an absent dimension cannot move
-        return out
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
@@ -422,10 +414,10 @@ class NeuralDraws(Draws):
 
     def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         at, count = features(x, self.posterior.columns), len(self.weights)
-        value = self.values(x)
+        axes, value = Axes(self.posterior.columns), self.values(x)
         gradient = np.empty((*value.shape, x.shape[1]))
         for c, (basis, _, _) in enumerate(self.posterior.members):
             pull = basis.with_slopes(at)[1]
             for i, w in enumerate(self.weights[c]):
-                gradient[c + i * count] = self.posterior._along(x, pull(np.broadcast_to(w, (len(x), len(w)))))
+                gradient[c + i * count] = axes.gradient(pull(np.broadcast_to(w, (len(x), len(w)))), x)
         return value, gradient

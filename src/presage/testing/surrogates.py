@@ -170,7 +170,7 @@ class SurrogateSuite:
                     moved = posterior.marginal(x + step * np.eye(x.shape[1])[j])  # noqa: B023
                     return np.array([moved.mean, moved.variance])
 
-                slope = central(along)[:, :, present]
+                slope = central(along, 1e-4 if self.slack() == 1.0 else 1e-3)[:, :, present]
                 same_slope(np.array([by_mean[:, present, j], by_variance[:, present, j]]), slope)
 
     def test_samples_have_the_moments_of_the_marginal(self) -> None:
@@ -235,10 +235,11 @@ class SurrogateSuite:
             value = draws.values(x)
             assert value.shape == (3, len(x)), name
             assert np.isfinite(value).all(), name
-            np.testing.assert_allclose(draws.values(x[::-1])[:, ::-1], value, rtol=1e-9, atol=1e-9, err_msg=name)
+            # A draw may be a sum of a thousand terms that are 1e5 each and cancel.
+            np.testing.assert_allclose(draws.values(x[::-1])[:, ::-1], value, rtol=1e-6, atol=1e-6, err_msg=name)
             if posterior.differentiable:
                 again, gradient = draws.values_and_gradients(x)
-                np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-9, err_msg=name)
+                np.testing.assert_allclose(again, value, rtol=1e-6, atol=1e-6, err_msg=name)
                 assert gradient.shape == (3, *x.shape), name
                 assert not gradient[:, np.isnan(x)].any(), name
 
