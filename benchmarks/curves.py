@@ -1,11 +1,11 @@
 """Learning curves of variational networks over S4's grid of architectures: a tabular benchmark for architecture search.
 
-    PYTHONPATH=src python benchmarks/curves.py --data FOLDER --out benchmarks/results/curves   # one GPU, 12 minutes
-    PYTHONPATH=src python benchmarks/curves.py --data FOLDER --out /tmp/out --quick            # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/curves.py --data FOLDER                          # one GPU, 12 minutes
+    PYTHONPATH=src python benchmarks/curves.py --data FOLDER --out OTHER --quick      # a few steps on a CPU
 
-Depth 1 to 3, all hidden layers equally wide, inverse-gamma hyperprior, Adam 1e-3. Of the training rows of standard split 0
-a fifth is for validation. Every network has the same rows and several seeds. A set's networks take as many steps, up to
-50,000, as its share of the time allows. A checkpoint is the mean over the last evaluations before it.
+Depth 1 to 3, all hidden layers equally wide, inverse-gamma hyperprior, Adam 1e-3. Of the training rows of standard
+split 0 a fifth is for validation. Every network has the same rows and several seeds. A set's networks take as many
+steps, up to 50,000, as its share of the time allows. A checkpoint is the mean over the last evaluations before it.
 
 Each set gives SET.npz with the arrays (a: architectures, s: seeds, c: checkpoints)
     depth, width [a]; steps [c]; validation_log_likelihood, validation_rmse, test_log_likelihood, test_rmse [a, s, c];
@@ -20,17 +20,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import device  # before jax: it sets flags
 import jax
 import numpy as np
-from device import about  # before jax
 
 from presage.networks.datasets import load
 from presage.networks.mlp import groups
 from presage.networks.training import Cohort, Table, Training, describe
 from presage.networks.variational import Variational, active_units
 
-CHECKPOINTS = (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000,
-               10_000, 12_000, 14_000, 16_000, 18_000, 20_000, 25_000, 30_000, 35_000, 40_000, 50_000)  # fmt: skip
+CHECKPOINTS = (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200, 1500, 2000, 2500, 3000, 4000, 5000, 6000,
+               7000, 8000, 10_000, 12_000, 14_000, 16_000, 18_000, 20_000, 25_000, 30_000, 35_000, 40_000,
+               50_000)  # fmt: skip
 CHUNK = 50
 EVALUATIONS = 4  # before each checkpoint, 50 steps apart
 MOST_ROWS = 1000  # for validation, and for test
@@ -163,7 +164,7 @@ def run(name: str, made: Table1, seconds: float, quick: bool) -> dict[str, np.nd
     )  # fmt: skip
     rows = len(made.train) if first.training.batch is None else first.training.batch
     inputs = first.shape.inputs
-    text = about("curves") | {
+    text = device.about("curves") | {
         "set": name, "train": len(made.train), "validation": len(made.validation), "test": len(made.test), "rows": rows,
         "samples": first.family.samples, "seconds": round(took, 1), "plan": plan._asdict(),
         "evaluations": EVALUATIONS, "evaluation_samples": 10 if quick else 100,

@@ -1,4 +1,4 @@
-"""What the network benchmarks share: flags of the compiler, set before JAX is imported, and the record of the machine."""
+"""What the network benchmarks share: flags of the compiler, set before JAX is imported, and a record of the machine."""
 
 import os
 import platform

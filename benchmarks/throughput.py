@@ -1,11 +1,11 @@
 """S4's grid on Boston, 84 variational networks for 50,000 steps: seconds on one GPU, and the share of its ceiling.
 
-    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out benchmarks/results   # throughput.json; 4 minutes
-    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out /tmp/out --quick     # a few steps on a CPU
-    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out benchmarks/results --cpu   # throughput_cpu.json
+    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER                        # throughput.json; 4 minutes
+    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --out OTHER --quick    # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/throughput.py --data FOLDER --cpu                  # throughput_cpu.json
 
-Depth 1 to 3 x 28 widths up to 100, all 455 training rows in each step, 10 samples, local reparametrisation. Networks of
-similar size are padded to one shape and trained by one program. --cpu: the same networks together and one after another.
+Depth 1 to 3 x 28 widths up to 100, all 455 training rows in each step, 10 samples, local reparametrisation. Networks
+of similar size are padded to one shape and trained by one program. --cpu: together against one after another.
 """
 
 import argparse
@@ -14,11 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import device  # before jax: it sets flags
 import jax
 import jax.numpy as jnp
 import numpy as np
 from curves import flops, grid
-from device import about  # before jax
 
 from presage.networks.datasets import load
 from presage.networks.mlp import groups
@@ -84,7 +84,7 @@ def on_gpu(args: argparse.Namespace) -> None:
         [a for a in grid("boston_housing") if a[0] in (2, 10) and len(a) < 3] if args.quick else grid("boston_housing")
     )
     members = groups(architectures, programs=1 if args.quick else 3)
-    record = about("throughput") | {"networks": len(architectures), "steps": steps, "samples": SAMPLES}
+    record = device.about("throughput") | {"networks": len(architectures), "steps": steps, "samples": SAMPLES}
     record["ceiling"] = ceiling(512 if args.quick else 8192)
     print({name: f"{value:.3g}" for name, value in record["ceiling"].items()}, flush=True)
     began = time.perf_counter()
@@ -119,14 +119,15 @@ def on_gpu(args: argparse.Namespace) -> None:
         (args.out / "throughput.json").write_text(json.dumps(record, indent=1) + "\n")
     whole = all(group["steps"] == steps for group in done)
     print(
-        f"{len(architectures)} networks, {steps} steps{'' if whole else ' (cut: out of time)'}: {record['training_seconds']} s "
-        f"and {record['compile_seconds']} s of compilation; {record['useful_flops_per_second']:.3g} FLOP/s useful, "
-        f"{record['padded_flops_per_second']:.3g} with padding, {100 * record['padded_share_of_ceiling']:.1f} % of the ceiling"
+        f"{len(architectures)} networks, {steps} steps{'' if whole else ' (cut: out of time)'}: "
+        f"{record['training_seconds']} s and {record['compile_seconds']} s of compilation; "
+        f"{record['useful_flops_per_second']:.3g} FLOP/s useful, {record['padded_flops_per_second']:.3g} with padding, "
+        f"{100 * record['padded_share_of_ceiling']:.1f} % of the ceiling"
     )  # fmt: skip
 
 
 def on_cpu(args: argparse.Namespace) -> None:
-    """All networks together against one after another; of the latter, every seventh is run and stands for its neighbours."""
+    """Networks together against one after another; of the latter every seventh is run and stands for its neighbours."""
     architectures = grid("boston_housing")
     began = time.perf_counter()
     together = cohorts(args.data, architectures, groups(architectures, programs=2), chunk=2, threads=1)
@@ -137,7 +138,7 @@ def on_cpu(args: argparse.Namespace) -> None:
     alone = cohorts(args.data, architectures, [[i] for i in some], chunk=20, threads=1)
     compile_alone = (time.perf_counter() - began) / len(some) * len(architectures)
     one_by_one = sum(step_seconds(cohort, 40) for cohort in alone) / len(some) * len(architectures)
-    record = about("throughput", "--cpu") | {
+    record = device.about("throughput", "--cpu") | {
         "networks": len(architectures), "networks_run_alone": [architectures[i] for i in some],
         "seconds_per_step_together": seconds, "seconds_per_step_one_after_another": one_by_one,
         "compile_seconds_together": compile_together, "compile_seconds_one_after_another": compile_alone,

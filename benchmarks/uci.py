@@ -1,10 +1,10 @@
 """Variational networks on the UCI regression sets: test log-likelihood and RMSE over the standard splits.
 
-    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out benchmarks/results      # uci.json; one GPU, 6 minutes
-    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out /tmp/out --quick        # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/uci.py --data FOLDER                           # uci.json; one GPU, 6 minutes
+    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out OTHER --quick       # a few steps on a CPU
 
-One hidden layer of 50 units (100 for protein), all splits of a set trained in one program, with a learned noise and with
-a second head for its variance. FOLDER holds one folder per set (presage.networks.datasets).
+One hidden layer of 50 units (100 for protein), all splits of a set trained in one program, with a learned noise and
+with a second head for its variance. FOLDER holds one folder per set (presage.networks.datasets).
 """
 
 import argparse
@@ -13,9 +13,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import device  # before jax: it sets flags
 import jax
 import numpy as np
-from device import about  # before jax
 
 from presage.networks.datasets import SOURCES, load
 from presage.networks.training import Cohort, Table, Training, describe
@@ -38,7 +38,7 @@ def cohort(name: str, folder: str, heteroskedastic: bool, quick: bool) -> tuple[
     data = load(name, folder)
     splits = data.splits[:2] if quick else data.splits
     steps, batch = (20, 64) if quick else PLAN[name]
-    family = Variational(heteroskedastic=heteroskedastic, samples=2 if quick else 10)
+    family = Variational(heteroskedastic=heteroskedastic, head_delay=steps // 2, samples=2 if quick else 10)
     training = Training(rate=RATE, decay=steps, batch=batch, chunk=10 if quick else 250)
     table = Table(data.x, data.y)
     width = 100 if name == "protein" else 50
@@ -62,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     began = time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
-    results: dict = about("uci", *["--quick"] * args.quick) | {
+    results: dict = device.about("uci", *["--quick"] * args.quick) | {
         "plan": {name: {"steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}, "rate": RATE,
         "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {},
     }  # fmt: skip

@@ -18,7 +18,7 @@ LAYERS = """
     space
     trial
     observations
-    sobol lbfgs threads warping priors inference
+    sobol lbfgs threads warping priors inference networks
     kernels means
     surrogates
     acquisitions
@@ -30,7 +30,7 @@ LAYERS = """
     progress
     loop
     benchmarks
-    testing cli
+    testing cli sklearn
 """
 ORDER = {name: layer for layer, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 

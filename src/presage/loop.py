@@ -18,6 +18,7 @@ from presage.trial import Failure, Outcome, Trial
 
 if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
+    from presage.proposers import Proposer
     from presage.surrogates import Surrogate
 
 Callback = Callable[[Study, Trial], Any]
@@ -213,8 +214,9 @@ class _Loop:
 
 def minimize(
     objective: Callable[..., Any], space: Space | Mapping[str, Any], trials: int = 50, *, seed: int | None = None,
-    initial: int | None = None, surrogate: "str | Surrogate" = "auto", acquisition: "str | Acquisition" = "auto",
-    start: Iterable[Mapping[str, Any]] = (), workers: int = 1, executor: str | Executor | None = None,
+    initial: int | None = None, surrogate: "str | Surrogate" = "auto",
+    acquisition: "str | Acquisition | Proposer" = "auto", start: Iterable[Mapping[str, Any]] = (), workers: int = 1,
+    executor: str | Executor | None = None,
     storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, progress: bool = True,
     callbacks: Sequence[Callback] = (), **stopping: Any,
 ) -> Result:  # fmt: skip
@@ -251,8 +253,9 @@ def minimize(
 
 def maximize(
     objective: Callable[..., Any], space: Space | Mapping[str, Any], trials: int = 50, *, seed: int | None = None,
-    initial: int | None = None, surrogate: "str | Surrogate" = "auto", acquisition: "str | Acquisition" = "auto",
-    start: Iterable[Mapping[str, Any]] = (), workers: int = 1, executor: str | Executor | None = None,
+    initial: int | None = None, surrogate: "str | Surrogate" = "auto",
+    acquisition: "str | Acquisition | Proposer" = "auto", start: Iterable[Mapping[str, Any]] = (), workers: int = 1,
+    executor: str | Executor | None = None,
     storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, progress: bool = True,
     callbacks: Sequence[Callback] = (), **stopping: Any,
 ) -> Result:  # fmt: skip

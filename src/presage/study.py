@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
     from presage.loop import Callback, Result
     from presage.observations import Observations
+    from presage.proposers import Proposer
     from presage.surrogates import Posterior, Surrogate
 
 Direction = Literal["minimize", "maximize"]
@@ -43,8 +44,10 @@ class Study:
     Args:
         space: where to search.
         direction: minimize or maximize.
-        surrogate: a name (auto, gp, neural, random) or a Surrogate; auto takes the better of two Gaussian processes.
-        acquisition: a name (auto, logei) or an Acquisition.
+        surrogate: a name (see presage.surrogates.BY_NAME) or a Surrogate; auto takes the better of two Gaussian
+            processes, random none.
+        acquisition: a name (auto, ei, logei, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an Acquisition, or
+            a whole Proposer such as `presage.proposers.TrustRegion()`, which brings its own surrogate.
         initial: trials before the surrogate is asked, drawn from a Sobol sequence; by default 3 more than
             dimensions, at most 10.
         seed: makes suggestions repeatable; drawn and stored where left out.
@@ -64,7 +67,7 @@ class Study:
 
     def __init__(
         self, space: Space, *, direction: Direction = "minimize", surrogate: "str | Surrogate" = "auto",
-        acquisition: "str | Acquisition" = "auto", initial: int | None = None, seed: int | None = None,
+        acquisition: "str | Acquisition | Proposer" = "auto", initial: int | None = None, seed: int | None = None,
         storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, replicates: int = 1,
     ):  # fmt: skip
         if not isinstance(space, Space):
@@ -434,7 +437,7 @@ class Study:
 
 def load_study(
     storage: Storage | str | os.PathLike[str], name: str | None = None, *, space: Space | None = None,
-    surrogate: "str | Surrogate | None" = None, acquisition: "str | Acquisition | None" = None,
+    surrogate: "str | Surrogate | None" = None, acquisition: "str | Acquisition | Proposer | None" = None,
 ) -> Study:  # fmt: skip
     """Open an existing study.
 

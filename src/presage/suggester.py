@@ -23,10 +23,10 @@ class Suggester:
 
     Args:
         surrogate: a name or a Surrogate.
-        acquisition: a name or an Acquisition.
+        acquisition: a name, an Acquisition, or a whole Proposer, which brings its own surrogate.
     """
 
-    def __init__(self, surrogate: str | Surrogate, acquisition: str | Acquisition):
+    def __init__(self, surrogate: str | Surrogate, acquisition: str | Acquisition | Proposer):
         self.proposer = _proposer(surrogate, acquisition)
         self._listed: tuple[Space, np.ndarray, list[str]] | None = None
 
@@ -53,7 +53,9 @@ class Suggester:
         data = history.observations()
         if not data.count:
             raise StudyError("a surrogate needs at least one value, but none was told yet")
-        model = self.proposer if isinstance(self.proposer, ModelBased) else ModelBased()
+        model = self.proposer
+        if not isinstance(model, ModelBased):
+            model, state = ModelBased(), {}
         rng = np.random.default_rng([history.header["seed"], len(history.trials)])
         with few_threads():
             return model.fit(state, data, rng=rng)[0], data
@@ -79,7 +81,13 @@ class Suggester:
         return Domain(columns_of(space), space.project, legal, key, taken, remaining)
 
 
-def _proposer(surrogate: str | Surrogate, acquisition: str | Acquisition) -> Proposer:
+def _proposer(surrogate: str | Surrogate, acquisition: str | Acquisition | Proposer) -> Proposer:
+    if isinstance(acquisition, Proposer):
+        if surrogate != "auto":
+            raise StudyError(
+                f"a Proposer brings its own surrogate, so surrogate= must be left out, but got {surrogate!r}"
+            )
+        return acquisition
     if surrogate == "random":
         return RandomSearch()
     model = _named("surrogate", surrogate, {**surrogates.BY_NAME}, surrogates.Surrogate, "random")

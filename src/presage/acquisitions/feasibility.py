@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context
+from presage.acquisitions.base import Acquisition
+from presage.acquisitions.improvement import log_normal
+from presage.acquisitions.wrappers import Adjusted
 from presage.kernels import Matern
 from presage.means import ConstantMean
 from presage.observations import Observations
@@ -21,8 +23,8 @@ NEWTON_STEPS = 30
 
 
 @dataclass(frozen=True)
-class Feasible(Acquisition):
-    """A logarithmic acquisition plus log P(the evaluation succeeds).
+class Feasible(Adjusted):
+    """An acquisition in logarithms plus log P(the evaluation succeeds).
 
     P = Phi(m / sqrt(1 + v)) with m, v the moments of a Gaussian-process classifier by Laplace's approximation
     (Rasmussen & Williams, section 3.4, probit likelihood).
@@ -55,31 +57,20 @@ class Feasible(Acquisition):
         latent = component(model, table, theta, Warp(), target, 1.0 / curvature)
         return Feasible(base, GaussianPosterior(model, table, (latent,)))
 
-    def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
+    def added(self, x: np.ndarray) -> np.ndarray:
         law = self.latent.marginal(x)
-        return self.base.values(posterior, x, context) + _log_ndtr(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
+        return log_normal(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
 
-    def values_and_gradients(
-        self, posterior: Posterior, x: np.ndarray, context: Context
-    ) -> tuple[np.ndarray, np.ndarray]:
-        value, gradient = self.base.values_and_gradients(posterior, x, context)
+    def added_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law, mean_slope, variance_slope = self.latent.marginal_gradient(x)
         spread = 1.0 + law.variance[0]
         z = law.mean[0] / np.sqrt(spread)
-        log_p, slope = _log_ndtr(z)
+        log_p, slope = log_normal(z)
         z_slope = mean_slope[0] / np.sqrt(spread)[:, None] - (0.5 * z / spread)[:, None] * variance_slope[0]
-        return value + log_p, gradient + slope[:, None] * z_slope
+        return log_p, slope[:, None] * z_slope
 
 
 def _log_probit(labels: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First derivative of log Phi(label f) in f, and minus the second."""
-    slope = labels * _log_ndtr(labels * f)[1]
+    slope = labels * log_normal(labels * f)[1]
     return slope, np.maximum(slope * (slope + f), 1e-9)
-
-
-def _log_ndtr(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log Phi(z) and its derivative."""
-    from scipy.special import log_ndtr  # costs 0.2 s to import, and most studies see no failure
-
-    value = log_ndtr(z)
-    return value, np.exp(-0.5 * z * z - 0.5 * math.log(2.0 * math.pi) - value)

@@ -66,8 +66,12 @@ def run(
     max_failures: Annotated[
         int, _stop("--max-failures", unit="N", min=1, help="Give up after so many failures in a row.")
     ] = 10,
-    surrogate: Annotated[str | None, _model("--surrogate", unit="NAME", help="auto, gp, neural or random.")] = None,
-    acquisition: Annotated[str | None, _model("--acquisition", unit="NAME", help="auto or logei.")] = None,
+    surrogate: Annotated[
+        str | None, _model("--surrogate", unit="NAME", help="auto, gp, gp-mcmc, student-t, rf, neural, random, ...")
+    ] = None,
+    acquisition: Annotated[
+        str | None, _model("--acquisition", unit="NAME", help="auto, ei, pi, lcb, mes, ts, ...")
+    ] = None,
     initial: Annotated[
         int | None, _model("--initial", unit="N", min=1, help="Trials before the model is asked.")
     ] = None,

@@ -5,15 +5,20 @@ from collections.abc import Callable
 import numpy as np
 
 
+WIDE = 2.5
+BATCH = 5  # sweeps after which widths are adapted
+
+
 def slice_sample(
     log_density: Callable[[np.ndarray], float], start: np.ndarray, *, samples: int, warmup: int, thin: int = 1,
     width: float = 1.0, rng: np.random.Generator,
 ) -> tuple[np.ndarray, int]:  # fmt: skip
     """Draws from an unnormalised density, [samples, p], and how often it was evaluated.
 
-    Stepping out and shrinkage (Neal, 2003, figures 3 and 5), every coordinate in turn with its own width, which
-    follows the slices seen during warm-up (a uniform draw from a slice moves by a third of its length on average) and
-    is then kept, so that the chain is a Markov chain.
+    Shrinkage (Neal, 2003, figure 5), every coordinate in turn with its own width. During warm-up the interval is
+    stepped out (figure 3) and the width follows the slices seen: a uniform draw from a slice moves by a third of its
+    length on average. Afterwards the interval is WIDE such slices, placed at random and not stepped out (m = 1 in
+    figure 3), which leaves the law invariant as well and spares the evaluations at its ends.
 
     Args:
         log_density: of a vector [p]; -inf outside its support.
@@ -47,10 +52,11 @@ def slice_sample(
                 moved[j] = value
                 return log_density(moved)
 
-            while at(left) > height:
-                left -= widths[j]
-            while at(right) > height:
-                right += widths[j]
+            if sweep < warmup:
+                while at(left) > height:
+                    left -= widths[j]
+                while at(right) > height:
+                    right += widths[j]
             while True:
                 proposal = left + (right - left) * rng.random()
                 new = at(proposal)
@@ -62,9 +68,11 @@ def slice_sample(
                     right = proposal
             seen[j] += abs(proposal - x[j])
             x[j], level = proposal, new
-        if sweep < warmup and (sweep + 1) % 10 == 0:
-            widths = np.maximum(3.0 * seen / 10.0, 1e-3)
+        if sweep < warmup and (sweep + 1) % BATCH == 0:
+            widths = np.maximum(3.0 * seen / BATCH, 1e-3)
             seen[:] = 0.0
+        if sweep == warmup - 1:
+            widths *= WIDE
         if sweep >= warmup and (sweep - warmup) % thin == thin - 1:
             kept[(sweep - warmup) // thin] = x
     return kept, evaluations

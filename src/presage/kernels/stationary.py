@@ -34,8 +34,10 @@ def squared_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
     The rounding error is about 1e-16 |a|^2, and the kernels are smooth in the squared distance, so it stays there.
     """
-    square = np.einsum("nk,nk->n", a, a)[:, None] + np.einsum("mk,mk->m", b, b)[None, :]
-    square -= 2.0 * (a @ b.T)
+    # [a, |a|^2, 1] . [-2 b, 1, |b|^2]: the sums are taken inside the product, in one pass
+    left = np.concatenate([a, np.einsum("nk,nk->n", a, a)[:, None], np.ones((len(a), 1))], axis=1)
+    right = np.concatenate([-2.0 * b, np.ones((len(b), 1)), np.einsum("mk,mk->m", b, b)[:, None]], axis=1)
+    square = left @ right.T
     np.maximum(square, 0.0, out=square)
     if a is b:
         np.fill_diagonal(square, 0.0)
@@ -60,7 +62,7 @@ class Stationary(Kernel):
 
     @abstractmethod
     def profile(self, square: np.ndarray, shape: np.ndarray) -> Profile:
-        """The correlation at squared distances."""
+        """The correlation at squared distances, whose array may be overwritten."""
 
     def shape(self) -> tuple[Block, ...]:
         """Parameters of the profile."""
@@ -82,7 +84,7 @@ class Stationary(Kernel):
         here = a[:, used] / scale
         there = here if a is b else b[:, used] / scale
         value, slope, by_shape = self.profile(squared_distance(here, there), shape)
-        value = variance * value
+        value *= variance
 
         def by_theta(cotangent: np.ndarray) -> np.ndarray:
             weight = cotangent * slope
@@ -137,13 +139,18 @@ class Matern(Stationary):
     nu: float = 2.5
 
     def profile(self, square: np.ndarray, shape: np.ndarray) -> Profile:
-        r = np.sqrt(2.0 * self.nu * square)
-        if self.nu == 2.5:  # (1 + r + r^2/3) exp(-r)
-            decay = np.exp(-r)
-            slope = (1.0 + r) * decay
-            value = slope + (5.0 / 3.0) * square * decay
-            slope *= -5.0 / 6.0
-            return Profile(value, slope)
+        r = np.multiply(square, 2.0 * self.nu)
+        np.sqrt(r, out=r)
+        if self.nu == 2.5:  # (1 + r + r^2/3) exp(-r); the usual kernel, so in place: fresh memory costs more than sums
+            decay = np.negative(r)
+            np.exp(decay, out=decay)
+            r += 1.0
+            r *= decay
+            square *= 5.0 / 3.0
+            square *= decay
+            square += r
+            r *= -5.0 / 6.0
+            return Profile(square, r)
         if self.nu == 1.5:  # (1 + r) exp(-r)
             decay = np.exp(-r)
             return Profile((1.0 + r) * decay, -1.5 * decay)

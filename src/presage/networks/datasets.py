@@ -22,7 +22,8 @@ class Source(NamedTuple):
 # Names of the folders in which Hernandez-Lobato & Adams (2015) and their successors keep them.
 SOURCES = {
     "boston_housing": Source(531), "concrete": Source(44959), "energy": Source(44960), "kin8nm": Source(189),
-    "power_plant": Source(44970), "protein": Source(44963, 5), "wine_quality_red": Source(40691), "yacht": Source(42370),
+    "power_plant": Source(44970), "protein": Source(44963, 5), "wine_quality_red": Source(40691),
+    "yacht": Source(42370),
 }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """Multilayer perceptrons padded to a common shape: masks, random draws per unit, and which ones to train together.
 
-A network of any depth and widths lives in arrays of one Shape. Absent units are masked; an absent layer passes its input on.
-Draws are numbered by what they belong to (unit, row, sample), so a network's numbers do not depend on the padding.
+A network of any depth and widths lives in arrays of one Shape. Absent units are masked; an absent layer passes its
+input on. Draws are numbered by what they belong to (unit, row, sample), so that padding does not change a network's.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -59,7 +60,7 @@ def masks(widths: Array, shape: Shape) -> Masks:
 def layer_sizes(shape: Shape) -> list[tuple[int, int]]:
     """(Inputs, outputs) of each layer, output layer last."""
     sizes = [shape.inputs, *[shape.width] * shape.depth, shape.outputs]
-    return list(zip(sizes[:-1], sizes[1:], strict=True))
+    return list(pairwise(sizes))
 
 
 def layer_numbers(depth: int) -> list[int]:
@@ -68,7 +69,7 @@ def layer_numbers(depth: int) -> list[int]:
 
 
 def normal(key: Array, samples: int, rows: int, units: Sequence[int], numbers: Sequence[int]) -> list[Array]:
-    """Standard normal draws for some layers, [samples, rows, units] each, that stay the same when rows or units are added.
+    """Standard normal draws for some layers, [samples, rows, units] each; more rows or units do not change them.
 
     One hash for all of them: it is the larger part of a program, and of its compilation.
 
@@ -124,11 +125,10 @@ def _split(widths: list[int], parts: int) -> list[range]:
     best: dict[tuple[int, int], tuple[int, list[range]]] = {(0, 0): (0, [])}
     for count in range(1, parts + 1):
         for end in range(1, len(widths) + 1):
+            before = [(start, *best[start, count - 1]) for start in range(end) if (start, count - 1) in best]
             options = [
-                (best[start, count - 1][0] + (end - start) * widths[end - 1], [*best[start, count - 1][1], range(start, end)])
-                for start in range(end)
-                if (start, count - 1) in best
-            ]  # fmt: skip
+                (cost + (end - start) * widths[end - 1], [*cut, range(start, end)]) for start, cost, cut in before
+            ]
             if options:
                 best[end, count] = min(options, key=lambda option: option[0])
     return min((best[len(widths), c] for c in range(1, parts + 1) if (len(widths), c) in best), key=lambda o: o[0])[1]

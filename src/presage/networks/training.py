@@ -34,9 +34,7 @@ class Family(Protocol):
         x: Array, y: Array, weight: Array, count: Array, key: Array, step: Array,
     ) -> Array: ...  # fmt: skip
 
-    def predict(
-        self, params: Any, widths: Array, shape: Shape, x: Array, y: Array, key: Array, samples: int
-    ) -> tuple[Array, Array]: ...
+    def outputs(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,23 @@ class Table(NamedTuple):
 
 def describe(
     family: Family, architectures: Sequence[Sequence[int]], table: Table, rows: Sequence[np.ndarray],
-    seeds: Sequence[int], *, depth: int | None = None, scale_y: bool = True, **options: Sequence[float],
+    seeds: Sequence[int], *, most: int = 0, scale_y: bool = True, **options: Sequence[float],
 ) -> Networks:  # fmt: skip
-    """Networks from architectures, the rows of each, and a seed for each; inputs and values are standardised by its rows."""
-    depth = depth or max(len(widths) for widths in architectures)
+    """Networks that standardise inputs and values by their own rows.
+
+    Args:
+        family: of all of them.
+        architectures: widths of the hidden layers of each.
+        table: inputs and values.
+        rows: of the table, for each network.
+        seeds: one for each.
+        most: pad the lists of rows to so many, so that programs for different data have one shape.
+        scale_y: False to leave values, such as class numbers, alone.
+        options: numbers of the family, for each network.
+    """
+    depth = max(len(widths) for widths in architectures)
     x, y = np.asarray(table.x, dtype=np.float64), np.asarray(table.y, dtype=np.float64)
-    most = max(len(one) for one in rows)
+    most = max(most, *(len(one) for one in rows))
     moments: dict[int, tuple[np.ndarray, ...]] = {}
     for one in rows:  # the same rows are often given to many networks
         if id(one) not in moments:
@@ -193,8 +202,8 @@ def advance_chunk(
             x = (table.x[rows] - network.x_center) / network.x_scale
             y = (table.y[rows] - network.y_center) / network.y_scale
             loss, slope = jax.value_and_grad(family.loss)(
-                unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight, count=network.count,
-                key=jax.random.fold_in(here, 1), step=state.step,
+                unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight,
+                count=network.count, key=jax.random.fold_in(here, 1), step=state.step,
             )  # fmt: skip
             update, optimiser = transformation.update(ravel_pytree(slope)[0], state.optimiser, state.params)
             new = State(optax.apply_updates(state.params, update), optimiser, state.step + 1, loss, state.stopped)
@@ -210,7 +219,7 @@ def advance_chunk(
 
 @partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once"))
 def foretell(
-    family: Family, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
+    family: Any, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
     samples: int = 100, rows_at_once: int = 1024,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Log density of values, and the error of their predicted means, in the values' own units, [networks, m] each.
@@ -273,11 +282,11 @@ class Cohort:
     program: Any = None
 
     @staticmethod
-    def new(family: Any, training: Training, networks: Networks, table: Table, targets: int = 1) -> "Cohort":
+    def new(family: Any, training: Training, networks: Networks, table: Table) -> "Cohort":
         """Untrained networks."""
         table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
         widths = networks.widths
-        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs(targets))
+        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs())
         networks = jax.tree.map(jnp.asarray, networks)
         return Cohort(family, training, shape, networks, table, start(family, training, shape, networks))
 
@@ -305,6 +314,33 @@ class Cohort:
                 break
         return self
 
+    def advance_while_better(
+        self, until: int, rows: Sequence[np.ndarray], *, every: int, patience: int, samples: int = 100
+    ) -> "Cohort":
+        """Train each network until its log density on rows it does not learn from has not risen for some time.
+
+        Every network ends with the parameters that were best.
+
+        Args:
+            until: most steps.
+            rows: for each network.
+            every: steps between evaluations.
+            patience: evaluations without a better one, after which a network stops.
+            samples: of each evaluation.
+        """
+        count = len(self.networks.count)
+        best, since, kept = np.full(count, -np.inf), np.zeros(count, int), self.state
+        while np.any(going := ~np.asarray(self.state.stopped) & (np.asarray(self.state.step) < until)):
+            step = int(np.asarray(self.state.step)[going].min()) + every
+            self.advance(np.where(going, min(step, until), np.asarray(self.state.step)))
+            found = self.evaluate(rows, samples)[0]
+            better = found > best
+            best, since = np.where(better, found, best), np.where(better, 0, since + going)
+            kept = jax.tree.map(lambda new, old: jnp.where(_rows(better, new), new, old), self.state, kept)  # noqa: B023
+            self.state = self.state._replace(stopped=self.state.stopped | jnp.asarray(since >= patience))
+        self.state = kept
+        return self
+
     def evaluate(self, rows: Sequence[np.ndarray], samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean log density and RMSE of each network on its own rows."""
         most = max(len(one) for one in rows)
@@ -316,7 +352,8 @@ class Cohort:
     def foretell(self, rows: np.ndarray, samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Log density and error of each row, [networks, m] each."""
         found = foretell(
-            self.family, self.shape, self.networks, self.table, self.state, rows.astype(np.int32), np.int32(salt), samples
+            self.family, self.shape, self.networks, self.table, self.state, rows.astype(np.int32), np.int32(salt),
+            samples,
         )  # fmt: skip
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1], dtype=np.float64)
 
@@ -344,6 +381,11 @@ class Cohort:
             state = jax.tree_util.tree_unflatten(tree, leaves)["state"]
         table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
         return Cohort(family, training, shape, networks, table, state)
+
+
+def _rows(mask: np.ndarray, like: Array) -> Array:
+    """A mask of networks, in the rank of one of their arrays."""
+    return jnp.asarray(mask).reshape(-1, *[1] * (like.ndim - 1))
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ class Domain:
         key: the point as the user sees it; different points of the cube may be the same one.
         taken: keys that may not be proposed again: tried or pending as often as is allowed.
         remaining: all points that may still be proposed, [n, d], for finite spaces small enough to list.
+        box: lower and upper bounds of the part of the cube that is looked at, [2, d]; all of it where left out.
     """
 
     columns: tuple[Column, ...]
@@ -33,13 +34,24 @@ class Domain:
     key: Callable[[np.ndarray], str]
     taken: Container[str] = frozenset()
     remaining: np.ndarray | None = None
+    box: np.ndarray | None = None
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Lower and upper bounds of points, [2, d]."""
+        return np.array([[0.0], [1.0]]).repeat(len(self.columns), axis=1) if self.box is None else self.box
+
+    def inside(self, unit: np.ndarray) -> np.ndarray:
+        """Legal or illegal points of the box, projected, for points [n, d] of the unit cube."""
+        lower, upper = self.bounds
+        return self.project(lower + (upper - lower) * unit)
 
     def random(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Legal points, uniform, [count, d]; fewer than `count` where legal ones are rare."""
         found: list[np.ndarray] = []
         have = 0
         for _ in range(ATTEMPTS):
-            points = self.project(rng.random((max(count, 64), len(self.columns))))
+            points = self.inside(rng.random((max(count, 64), len(self.columns))))
             points = points[self.legal(points)]
             found.append(points[: count - have])
             have += len(found[-1])

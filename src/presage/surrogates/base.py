@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from presage.observations import Observations
+from presage.surrogates.joint import ByConditioning, Joint
 
 Diagnostics = dict[str, Any]
 State = dict[str, np.ndarray]  # plain arrays by name; travels through storage
@@ -100,6 +101,10 @@ class Posterior(ABC):
     @abstractmethod
     def condition(self, x: np.ndarray, y: np.ndarray) -> "Posterior":
         """The posterior after further observations [m, d] and [m], hyperparameters kept."""
+
+    def joint(self, z: np.ndarray) -> Joint:
+        """How f at the points [m, d] goes together with f elsewhere; noise apart."""
+        return ByConditioning.of(self, z)
 
     @abstractmethod
     def leave_one_out(self) -> np.ndarray:

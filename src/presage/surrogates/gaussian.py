@@ -15,6 +15,7 @@ from presage.observations import Column, Observations
 from presage.priors import Block, Prior, Priors
 from presage.sobol import sobol
 from presage.surrogates.base import Draws, Marginal, Posterior
+from presage.surrogates.joint import Joint
 from presage.warping import Warp
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the mean variance; tried until the Cholesky factor exists
@@ -105,6 +106,11 @@ class Table:
         x = data.x[data.mask]
         return Table(x, axes.features(x), data.y[data.mask], data.noise[data.mask], data.center, data.scale)
 
+    @cached_property
+    def stretch(self) -> tuple[float, float, np.ndarray]:
+        """What all warps of the values share."""
+        return Warp.units(self.y)
+
     def units(self, latent: np.ndarray, warp: Warp) -> Units:
         """What the mean may know."""
         return Units(latent, lambda values: warp.forward((values - self.center) / self.scale))
@@ -127,8 +133,9 @@ def negative_evidence(model: Model, table: Table, theta: np.ndarray, gradient: n
     n, k = len(table.y), model.noise_at
     latent, known, log_slope, warp = table.y, table.noise, np.zeros(1), Warp()
     if model.warp is not None:
-        warp, latent, latent_slope, log_scale_slope = Warp.of(table.y, model.exponent(theta))
-        log_slope = warp.log_slope(table.y)
+        warp, latent, latent_slope, log_scale_slope = Warp.at(*table.stretch, model.exponent(theta))
+        stretch = table.stretch[2]
+        log_slope = (warp.exponent - 1.0) * stretch - math.log(warp.unit * warp.scale)
         known = known * np.exp(2.0 * log_slope)
     found = model.kernel.evaluate(theta[:k], table.features, table.features, model.axes)
     noise = math.exp(theta[k])
@@ -155,9 +162,9 @@ def negative_evidence(model: Model, table: Table, theta: np.ndarray, gradient: n
         value += float(gammaln(half - 0.5 * n) - gammaln(half))
     if gradient is None:
         return value
-    # dE/dK = (K^-1 - pull alpha alpha') / 2 is symmetric: the strict lower triangle, doubled, stands for both.
+    # dE/dK = (K^-1 - pull alpha alpha') / 2 is symmetric: one strict triangle, doubled, stands for both.
     inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
-    cotangent = np.tril(blas.dsyr(-pull, alpha, lower=1, a=inverse, overwrite_a=1))
+    cotangent = np.triu(blas.dsyr(-pull, alpha, lower=1, a=inverse, overwrite_a=1).T)
     cotangent[diagonal] *= 0.5
     own = cotangent[diagonal]
     cotangent[diagonal] += JITTERS[0] * own.sum() / n
@@ -165,7 +172,6 @@ def negative_evidence(model: Model, table: Table, theta: np.ndarray, gradient: n
     gradient[k] += own.sum() * noise
     gradient[model.mean_at] -= (pull * alpha) @ mean.by_theta
     if model.warp is not None:
-        stretch = np.log1p((table.y - warp.low) / warp.unit)
         at = model.mean_at.stop
         gradient[at] += pull * (alpha @ latent_slope) - (stretch - log_scale_slope).sum()
         gradient[at] += 2.0 * (own * known) @ (stretch - log_scale_slope)
@@ -182,7 +188,7 @@ def _mean_slope(model: Model, table: Table, theta: np.ndarray, h: float = 1e-5) 
     """The derivative of a mean that follows the units of the values in the exponent of their warp, [n]."""
     levels = []
     for exponent in (model.exponent(theta) - h, model.exponent(theta) + h):
-        warp, latent, _, _ = Warp.of(table.y, exponent)
+        warp, latent, _, _ = Warp.at(*table.stretch, exponent)
         levels.append(model.mean.evaluate(theta[model.mean_at], table.x, table.units(latent, warp)).value)
     return (levels[1] - levels[0]) / (2.0 * h)
 
@@ -318,6 +324,11 @@ class GaussianPosterior(Posterior):
             for one, mean in zip(self.components, means, strict=True)
         )
         return GaussianPosterior(self.model, table, components)
+
+    def joint(self, z: np.ndarray) -> Joint:
+        from presage.surrogates.gaussian_joint import GaussianJoint
+
+        return GaussianJoint.between(self, z)
 
     def leave_one_out(self) -> np.ndarray:
         # Rasmussen & Williams, eq. 5.10 to 5.12: the diagonal of K^-1 is all that is needed.

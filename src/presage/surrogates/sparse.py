@@ -16,6 +16,7 @@ from presage.priors import LogNormal, Prior
 from presage.sobol import sobol
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.gaussian import Component, GaussianDraws, GaussianPosterior, Model, Table, cholesky
+from presage.surrogates.joint import Joint
 from presage.warping import Warp
 
 CHUNK = 4096  # rows that are held at once
@@ -261,6 +262,9 @@ class SparsePosterior(Posterior):
 
     def condition(self, x: np.ndarray, y: np.ndarray) -> "SparsePosterior":
         return replace(self, inner=self.inner.condition(x, y))
+
+    def joint(self, z: np.ndarray) -> Joint:
+        return self.inner.joint(z)
 
     def leave_one_out(self) -> np.ndarray:
         return self.left_out
