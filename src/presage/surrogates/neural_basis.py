@@ -11,6 +11,7 @@ import numpy as np
 from presage.kernels import Axes, features
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
+from presage.surrogates.joint import Joint
 from presage.surrogates.linear_head import (
     Bayes,
     Head,
@@ -349,6 +350,10 @@ class NeuralPosterior(Posterior):
         more = at if self.more is None else np.vstack([self.more, at])
         return replace(self, members=members, more=more)
 
+    def joint(self, z: np.ndarray) -> "NeuralJoint":
+        at = features(z, self.columns)
+        return NeuralJoint(self, tuple(one.weights.covariance @ one.basis(at).T for one in self.members))
+
     def leave_one_out(self) -> np.ndarray:
         """By the network that was trained without the row, where there is one; its head without the row.
 
@@ -421,3 +426,30 @@ class NeuralDraws(Draws):
             for i, w in enumerate(self.weights[c]):
                 gradient[c + i * count] = axes.gradient(pull(np.broadcast_to(w, (len(x), len(w)))), x)
         return value, gradient
+
+
+@dataclass(frozen=True)
+class NeuralJoint(Joint):
+    """cov(f(x), f(z)) = phi(x)' Cov(w) phi(z).
+
+    Attributes:
+        posterior: whose covariances these are.
+        behind: Cov(w) phi(z) of each member, [M, m] each.
+    """
+
+    posterior: NeuralPosterior
+    behind: tuple[np.ndarray, ...]
+
+    def covariance(self, x: np.ndarray) -> np.ndarray:
+        at = features(x, self.posterior.columns)
+        pairs = zip(self.posterior.members, self.behind, strict=True)
+        return np.array([member.basis(at) @ behind for member, behind in pairs])
+
+    def covariance_gradient(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        axes, value = Axes(self.posterior.columns), self.covariance(x)
+        at, slope = axes.features(x), np.empty((*value.shape, x.shape[1]))
+        for c, (member, behind) in enumerate(zip(self.posterior.members, self.behind, strict=True)):
+            pull = member.basis.with_slopes(at)[1]
+            for j, one in enumerate(behind.T):
+                slope[c, :, j] = axes.gradient(pull(np.broadcast_to(one, (len(x), len(one)))), x)
+        return value, slope
