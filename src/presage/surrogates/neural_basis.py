@@ -13,6 +13,7 @@ from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.joint import Joint
 from presage.surrogates.linear_head import (
+    TINY,
     Bayes,
     Head,
     ScalePrior,
@@ -23,10 +24,11 @@ from presage.surrogates.linear_head import (
     excess,
     extend,
 )
-from presage.surrogates.network import Basis, Layout
+from presage.surrogates.network import Bases, Basis, Layout
 from presage.surrogates.representation import Rows, ThetaPrior, learn, refine
 from presage.warping import Warp
 
+BLOCK = 128  # points asked about at once
 CHUNK = 8192  # rows whose features are in memory at once
 MANY = 4096  # beyond so many rows the factors are part of the state, and the incumbent is sought among WATCHED rows
 WATCHED = 2048  # rows of least mean at the last fit
@@ -309,21 +311,41 @@ class NeuralPosterior(Posterior):
     def _weight(self) -> np.ndarray:
         return np.full(len(self.members), 1.0 / len(self.members))
 
+    @cached_property
+    def _bases(self) -> Bases:
+        return Bases.of([member.basis for member in self.members])
+
+    @cached_property
+    def _mean(self) -> np.ndarray:
+        """Of the heads' weights, [c, M]."""
+        return np.array([member.weights.mean for member in self.members])
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        """Of their covariances, [c, M, M]."""
+        return np.array([member.weights.root for member in self.members])
+
+    @cached_property
+    def _covariance(self) -> np.ndarray:
+        return np.array([member.weights.covariance for member in self.members])
+
     def marginal(self, x: np.ndarray) -> Marginal:
         at = features(x, self.columns)
-        moments = [member.weights.moments(member.basis(at)) for member in self.members]
-        return Marginal(np.array([mean for mean, _ in moments]), np.array([v for _, v in moments]), self._weight)
+        # In blocks that stay in the processor's cache.
+        parts = [self._law(self._bases(block)) for block in np.split(at, range(BLOCK, len(at), BLOCK))]
+        return Marginal(*(np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1)), self._weight)
+
+    def _law(self, phi: np.ndarray) -> Marginal:
+        """The marginal at features [c, n, M]."""
+        spread, floor = phi @ self._root, TINY * np.array([member.weights.noise for member in self.members])
+        variance = np.einsum("cnm,cnm->cn", spread, spread) + floor[:, None]
+        return Marginal((phi @ self._mean[..., None])[..., 0], variance, self._weight)
 
     def marginal_gradient(self, x: np.ndarray) -> tuple[Marginal, np.ndarray, np.ndarray]:
-        at = features(x, self.columns)
-        axes, (mean, variance) = Axes(self.columns), np.empty((2, len(self.members), len(x)))
-        slopes = np.empty((2, len(self.members), *x.shape))
-        for c, (basis, weights, _) in enumerate(self.members):
-            phi, pull = basis.with_slopes(at)
-            mean[c], variance[c] = weights.moments(phi)
-            slopes[0, c] = axes.gradient(pull(np.broadcast_to(weights.mean, phi.shape)), x)
-            slopes[1, c] = axes.gradient(pull(2.0 * phi @ weights.covariance), x)
-        return Marginal(mean, variance, self._weight), slopes[0], slopes[1]
+        phi, pull = self._bases.with_slopes(features(x, self.columns))
+        mean = np.broadcast_to(self._mean[:, None], phi.shape)
+        slopes = Axes(self.columns).gradient(pull(np.stack([mean, 2.0 * phi @ self._covariance], axis=1)), x)
+        return self._law(phi), slopes[:, 0], slopes[:, 1]
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
