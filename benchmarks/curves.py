@@ -24,7 +24,7 @@ import device  # before jax: it sets flags
 import jax
 import numpy as np
 
-from presage.networks.datasets import load
+from presage.networks.datasets import DataSet, load
 from presage.networks.mlp import groups
 from presage.networks.training import Cohort, Table, Training, describe
 from presage.networks.variational import Variational, active_units
@@ -62,6 +62,13 @@ def grid(name: str) -> list[tuple[int, ...]]:
     return [(width,) * depth for depth in (1, 2, 3) for width in WIDTHS.get(name, USUAL)]
 
 
+def split(data: DataSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows for training, validation and test, of standard split 0."""
+    order = np.random.default_rng(0).permutation(data.splits[0][0])
+    cut = len(order) // 5
+    return order[cut:], order[:cut][:MOST_ROWS], data.splits[0][1][:MOST_ROWS]
+
+
 def flops(architecture: tuple[int, ...], inputs: int, rows: int, samples: int) -> float:
     """Floating-point operations of the matrix products of one step: two per layer forwards, four backwards, 2 each."""
     products = rows * inputs * architecture[0]  # the first layer sees the same inputs in all samples
@@ -70,7 +77,7 @@ def flops(architecture: tuple[int, ...], inputs: int, rows: int, samples: int) -
     return 2.0 * 6.0 * products
 
 
-class Table1(NamedTuple):
+class Prepared(NamedTuple):
     """The cohorts of a set, which architectures each holds, and the rows for validation and test."""
 
     cohorts: list[Cohort]
@@ -81,14 +88,12 @@ class Table1(NamedTuple):
     train: np.ndarray
 
 
-def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor) -> Table1:
+def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor) -> Prepared:
     """Networks of a set; the slow part, compilation, runs in threads."""
     data, plan = load(name, folder), PLANS[name]
     architectures = [a for a in grid(name) if a[0] in (2, 10) and len(a) < 3] if quick else grid(name)
     seeds = range(2 if quick else plan.seeds)
-    order = np.random.default_rng(0).permutation(data.splits[0][0])
-    cut = len(order) // 5
-    validation, train, test = order[:cut][:MOST_ROWS], order[cut:], data.splits[0][1][:MOST_ROWS]
+    train, validation, test = split(data)
     batch = None if len(train) <= plan.batch else plan.batch
     family, training = Variational(samples=2 if quick else plan.samples), Training(batch=batch, chunk=CHUNK)
     table = Table(data.x, data.y)
@@ -104,7 +109,7 @@ def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor)
         evaluate(cohort, validation, test, quick)  # compiles it
         return cohort
 
-    return Table1(list(compile_in.map(make, members)), members, architectures, validation, test, train)
+    return Prepared(list(compile_in.map(make, members)), members, architectures, validation, test, train)
 
 
 def evaluate(cohort: Cohort, validation: np.ndarray, test: np.ndarray, quick: bool, salt: int = 0) -> np.ndarray:
@@ -128,7 +133,7 @@ def seconds_per_step(cohort: Cohort) -> float:
     return (time.perf_counter() - began) / CHUNK
 
 
-def run(name: str, made: Table1, seconds: float, quick: bool) -> dict[str, np.ndarray]:
+def run(name: str, made: Prepared, seconds: float, quick: bool) -> dict[str, np.ndarray]:
     """Train all networks of a set for about so long, and gather their curves."""
     began = time.perf_counter()
     speeds = [seconds_per_step(cohort) for cohort in made.cohorts]
@@ -191,7 +196,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(1 if args.quick else 6) as compilers, ThreadPoolExecutor(1) as ahead:
         # One set is compiled while the one before it is trained.
-        coming: Future[Table1] = ahead.submit(prepare, args.sets[0], args.data, args.quick, compilers)
+        coming: Future[Prepared] = ahead.submit(prepare, args.sets[0], args.data, args.quick, compilers)
         for number, name in enumerate(args.sets):
             made = coming.result()
             if number + 1 < len(args.sets):

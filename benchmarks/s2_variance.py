@@ -2,9 +2,9 @@
 
     PYTHONPATH=src python benchmarks/s2_variance.py     # results/s2_variance.json, docs/figures/s2_variance.png
 
-S2's second function with its noise; many data sets, and many sparse networks on each, all trained in one program. Over data
-sets and networks a member's prediction has variance s^2, and two members of one data set have correlation rho. Both are
-estimated on one half of the data sets, the variance of the mean of N members on the other.
+S2's second function with its noise; many data sets, and many sparse networks on each, all trained in one program.
+Over data sets and networks a member's prediction has variance s^2, and two members of one data set have correlation
+rho. Both are estimated on one half of the data sets, the variance of the mean of N members on the other.
 """
 
 import argparse

@@ -1,12 +1,13 @@
 """S4's studies of variational networks with several seeds: width, prior, first noise, amount of data, pruning.
 
-    PYTHONPATH=src python benchmarks/s4_studies.py run --data FOLDER                 # s4_studies.json; one GPU, 3 minutes
+    PYTHONPATH=src python benchmarks/s4_studies.py run --data FOLDER         # s4_studies.json; one GPU, 3 minutes
     PYTHONPATH=src python benchmarks/s4_studies.py run --data FOLDER --out OTHER --quick
-    PYTHONPATH=src python benchmarks/s4_studies.py plot                              # docs/figures/s4_*.png, and the trends
+    PYTHONPATH=src python benchmarks/s4_studies.py plot                      # docs/figures/s4_*.png, and the trends
 
-5.1 two hidden layers, fixed prior: hidden width, prior width (a standard deviation), initial noise variance. 5.2 a network
-of two layers of 20 on 0.1 to 10 times the rows, drawn without replacement or repeated. 5.3 two layers, hyperprior: units
-that stay active, and the loss of accuracy when the others are cut off. All networks of 5.1 and 5.2 are one program.
+5.1 two hidden layers, fixed prior: hidden width, prior width (a standard deviation), initial noise variance. 5.2 a
+network of two layers of 20 on 0.1 to 10 times the rows, drawn without replacement or repeated. 5.3 two layers,
+hyperprior: units that stay active, and the loss of accuracy when the others are cut off. All networks of 5.1 and 5.2
+are one program.
 """
 
 import argparse

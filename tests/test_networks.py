@@ -115,7 +115,7 @@ def test_padded_networks_are_the_unpadded_ones():
         assert float(together.state.loss[which]) == pytest.approx(float(alone.state.loss[0]), rel=1e-4)
         one, other = posterior(together, which), posterior(alone, 0)
         for a, b in zip(one.layers, other.layers, strict=True):
-            # Adam divides by the size of the gradient: rounding of 1e-7 may move a step of 1e-3 by as much as 1e-3 of it.
+            # Adam divides by the size of the gradient: rounding of 1e-7 may move a step of 1e-3 by 1e-3 of it.
             np.testing.assert_allclose(a.mean, b.mean, atol=1e-5)
             np.testing.assert_allclose(a.variance, b.variance, rtol=1e-4)
 
