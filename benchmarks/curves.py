@@ -33,7 +33,8 @@ CHECKPOINTS = (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200, 1500, 200
                7000, 8000, 10_000, 12_000, 14_000, 16_000, 18_000, 20_000, 25_000, 30_000, 35_000, 40_000,
                50_000)  # fmt: skip
 CHUNK = 50
-EVALUATIONS = 4  # before each checkpoint, 50 steps apart
+EVALUATIONS = 4  # before each checkpoint from step 1000 on, 50 steps apart
+LEAST = 8000  # steps, whatever the time: twenty checkpoints
 MOST_ROWS = 1000  # for validation, and for test
 WIDTHS = {
     "kin8nm": (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200),
@@ -122,38 +123,32 @@ def evaluate(cohort: Cohort, validation: np.ndarray, test: np.ndarray, quick: bo
     )
 
 
-def seconds_per_step(cohort: Cohort) -> float:
-    """Of two chunks, after they were begun."""
-    start = int(np.max(cohort.state.step))
-    cohort.advance(start + CHUNK)
-    jax.block_until_ready(cohort.state)
-    began = time.perf_counter()
-    cohort.advance(start + 2 * CHUNK)
-    jax.block_until_ready(cohort.state)
-    return (time.perf_counter() - began) / CHUNK
-
-
 def run(name: str, made: Prepared, seconds: float, quick: bool) -> dict[str, np.ndarray]:
-    """Train all networks of a set for about so long, and gather their curves."""
+    """Train all networks of a set from checkpoint to checkpoint, for about so long, and gather their curves."""
     began = time.perf_counter()
-    speeds = [seconds_per_step(cohort) for cohort in made.cohorts]
-    for cohort in made.cohorts:  # what was trained to measure begins anew
-        cohort.restart()
-    share = 1.2 if len(made.validation) < MOST_ROWS else 1.4  # evaluations take time as well
-    reachable = [c for c in CHECKPOINTS if share * c * sum(speeds) < seconds - (time.perf_counter() - began)]
-    steps = [c for c in CHECKPOINTS if c <= max(100 if quick else 1000, *reachable, 0)]
     seeds = len(made.cohorts[0].networks.count) // len(made.members[0])
-    metrics = np.zeros((4, len(made.architectures), seeds, len(steps)))
+    metrics = np.zeros((4, len(made.architectures), seeds, len(CHECKPOINTS)))
+    trained, steps = np.zeros(len(made.cohorts)), []
+    for c, step in enumerate(CHECKPOINTS):
+        before = steps[-1] if steps else 0
+        spent = time.perf_counter() - began
+        # The next stretch is taken to last, step for step, as long as all before it.
+        if before >= (100 if quick else LEAST) and (quick or spent * step / before > seconds):
+            break
+        count = EVALUATIONS if step >= 1000 else 1
+        looks = [look for look in range(step - (count - 1) * CHUNK, step + 1, CHUNK) if look > before]
+        for i, (cohort, mine) in enumerate(zip(made.cohorts, made.members, strict=True)):
+            found = []
+            for look in looks:
+                start = time.perf_counter()
+                jax.block_until_ready(cohort.advance(look).state)
+                trained[i] += time.perf_counter() - start
+                found.append(evaluate(cohort, made.validation, made.test, quick, salt=look))
+            metrics[..., c][:, mine] = np.mean(found, axis=0).reshape(4, len(mine), seeds)
+        steps.append(step)
+    metrics, speeds = metrics[..., : len(steps)], trained / steps[-1]
     active = np.zeros((len(made.architectures), seeds, 3), dtype=np.int16)
     for cohort, mine in zip(made.cohorts, made.members, strict=True):
-        for c, step in enumerate(steps):
-            looks = [
-                s for s in range(step - (EVALUATIONS - 1) * CHUNK, step + 1, CHUNK) if s > (steps[c - 1] if c else 0)
-            ]
-            found = np.mean(
-                [evaluate(cohort.advance(s), made.validation, made.test, quick, salt=s) for s in looks], axis=0
-            )
-            metrics[..., c][:, mine] = found.reshape(4, len(mine), seeds)
         counts = active_units(cohort)
         active[mine, :, : counts.shape[1]] = counts.reshape(len(mine), seeds, -1)
     plan, first = PLANS[name], made.cohorts[0]

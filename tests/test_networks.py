@@ -109,7 +109,8 @@ def test_both_reparametrisations_have_the_same_elbo_in_expectation(heteroskedast
 
 
 def test_padded_networks_are_the_unpadded_ones():
-    together = cohort([(3,), (6, 4)], most=ROWS + 7).advance(10)
+    together = cohort([(3,), (6, 4), (17,)], most=ROWS + 7).advance(10)
+    assert together.shape == (2, 2, 24, 1)
     for which, widths in ((0, (3,)), (1, (6, 4))):
         alone = cohort([widths], seeds=[which]).advance(10)
         assert float(together.state.loss[which]) == pytest.approx(float(alone.state.loss[0]), rel=1e-4)

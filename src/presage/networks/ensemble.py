@@ -218,7 +218,7 @@ class EnsembleDesign:
         family = Sparse(self.activation, classes)
         seeds = (seed * 2**20 + np.arange(len(rows))).tolist()
         most = max(most, len(y))
-        table = Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y.astype(float), (0, most - len(y))))
+        table = Table.padded(x, y, most)
         networks = describe(
             family, [(self.width,) * self.depth] * len(rows), table, rows, seeds=seeds, most=most,
             scale_y=not classes, keep=[self.keep] * len(rows),

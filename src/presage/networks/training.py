@@ -20,6 +20,8 @@ from jax.flatten_util import ravel_pytree
 
 from presage.networks.mlp import Array, Shape, padded_widths
 
+ALIGN = 8  # widths are padded to multiples: the tensor cores of a GPU run others at half the speed or less
+
 
 class Family(Protocol):
     """A kind of network: frozen configuration with pure functions of one padded network."""
@@ -99,8 +101,13 @@ class State(NamedTuple):
 class Table(NamedTuple):
     """Inputs [n, d] and values [n] that networks pick rows from."""
 
-    x: Array
-    y: Array
+    x: Any
+    y: Any
+
+    @staticmethod
+    def padded(x: np.ndarray, y: np.ndarray, most: int) -> "Table":
+        """A table with empty rows up to so many, so that tables of different sizes share a program."""
+        return Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y, (0, most - len(y))))
 
 
 def describe(
@@ -217,23 +224,23 @@ def advance_chunk(
     return jax.vmap(one)(networks, state, until)
 
 
-@partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once"))
+@partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once", "samples_at_once"))
 def foretell(
     family: Any, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
-    samples: int = 100, rows_at_once: int = 1024,
+    samples: int = 100, rows_at_once: int = 1024, samples_at_once: int = 50,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Log density of values, and the error of their predicted means, in the values' own units, [networks, m] each.
 
     Args:
         rows: which rows of the table to foretell, [networks, m].
         salt: another one gives other draws of the weights.
-        samples: how many draws, ten at a time.
-        rows_at_once: bounds the memory.
+        samples: how many draws.
+        rows_at_once, samples_at_once: bound the memory.
     """
     count = rows.shape[1]
     blocks = -(-count // rows_at_once)
     rows = jnp.pad(rows, ((0, 0), (0, -count % blocks)))
-    at_once = min(samples, 10)
+    at_once = min(samples, samples_at_once)
     unravel = unraveller(family, shape)
 
     def one(network: Networks, vector: Array, rows: Array) -> tuple[Array, Array]:
@@ -286,7 +293,8 @@ class Cohort:
         """Untrained networks."""
         table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
         widths = networks.widths
-        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs())
+        width = -(-int(widths.max()) // ALIGN) * ALIGN
+        shape = Shape(table.x.shape[1], widths.shape[1], width, family.outputs())
         networks = jax.tree.map(jnp.asarray, networks)
         return Cohort(family, training, shape, networks, table, start(family, training, shape, networks))
 

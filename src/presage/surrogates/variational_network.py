@@ -74,7 +74,7 @@ class VariationalNetwork(Surrogate):
         """The network before its training; the table is padded, so that a growing study compiles few programs."""
         x, y = features(data.x[data.mask], data.columns), data.y[data.mask]
         most = padded(len(y))
-        table = Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y, (0, most - len(y))))
+        table = Table.padded(x, y, most)
         family = Variational(self.activation, samples=self.samples)
         networks = describe(
             family, [self.widths], table, [np.arange(len(y))], seeds=[seed], most=most,
