@@ -106,16 +106,20 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
         seed = int(random.randint(2**31 - 1))
         family = Variational(
             self.activation, self.heteroskedastic, samples=self.samples, warmup=self.warmup,
-            head_delay=self.steps // 2 if self.heteroskedastic else 0,
-            **({} if self.prior_variance is None else {"hyperprior": None}),
+            head_delay=self.steps // 2, hyperprior=Variational.hyperprior if self.prior_variance is None else None,
         )  # fmt: skip
         order = np.random.default_rng(seed).permutation(len(y))
         kept_back = int(self.validation_share * len(y))
-        options = {} if self.prior_variance is None else {"prior_variance": [self.prior_variance]}
         most = padded(len(y))
         table = Table.padded(X, y, most)
         networks = describe(
-            family, [tuple(self.widths)], table, [order[kept_back:]], seeds=[seed], most=most, **options
+            family,
+            [tuple(self.widths)],
+            table,
+            [order[kept_back:]],
+            seeds=[seed],
+            most=most,
+            prior_variance=[self.prior_variance or 1.0],
         )
         batch = None if self.batch is None or self.batch >= len(y) else self.batch
         training = Training(rate=self.rate, decay=self.steps, batch=batch)

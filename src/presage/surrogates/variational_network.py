@@ -50,11 +50,10 @@ class VariationalNetwork(Surrogate):
         seed = int(rng.integers(2**32))
         with jax.default_device(jax.devices("cpu")[0]):
             cohort = self._cohort(data, seed)
+            known: State | None = None
             if previous is not None and previous["params"].shape == cohort.state.params.shape:
                 known = previous
                 cohort.state = resumed(cohort.state, known, self.steps - self.more)
-            else:
-                known = None
             if known is None or not keep:
                 cohort.advance(self.steps)
                 known = {"x": without_nan(at), "y": y, "seed": np.array(seed), **arrays(cohort.state)}
