@@ -115,7 +115,7 @@ def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor)
 
 def evaluate(cohort: Cohort, validation: np.ndarray, test: np.ndarray, quick: bool, salt: int = 0) -> np.ndarray:
     """Log-likelihood and RMSE on both sets of rows, [4, networks]."""
-    rows = np.broadcast_to(np.append(validation, test), (len(cohort.networks.count), len(validation) + len(test)))
+    rows = np.broadcast_to(np.append(validation, test), (len(cohort.networks.sizes), len(validation) + len(test)))
     log_density, error = cohort.foretell(rows, samples=10 if quick else 100, salt=salt)
     parts = slice(0, len(validation)), slice(len(validation), None)
     return np.array(
@@ -126,7 +126,7 @@ def evaluate(cohort: Cohort, validation: np.ndarray, test: np.ndarray, quick: bo
 def run(name: str, made: Prepared, seconds: float, quick: bool) -> dict[str, np.ndarray]:
     """Train all networks of a set from checkpoint to checkpoint, for about so long, and gather their curves."""
     began = time.perf_counter()
-    seeds = len(made.cohorts[0].networks.count) // len(made.members[0])
+    seeds = len(made.cohorts[0].networks.sizes) // len(made.members[0])
     metrics = np.zeros((4, len(made.architectures), seeds, len(CHECKPOINTS)))
     trained, steps = np.zeros(len(made.cohorts)), []
     for c, step in enumerate(CHECKPOINTS):

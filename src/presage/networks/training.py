@@ -71,21 +71,21 @@ class Networks(NamedTuple):
         key: uint32, [networks, 2].
         widths: of hidden layers, zeros where there is none, [networks, depth].
         rows: which rows of the table each learns from, [networks, most]; repeated rows count as often.
-        count: how many of them, [networks].
+        sizes: how many of them, [networks].
         x_center, x_scale: of its inputs, [networks, d].
         y_center, y_scale: of its values, [networks].
         options: numbers of the family, [networks] each.
     """
 
-    key: np.ndarray
-    widths: np.ndarray
-    rows: np.ndarray
-    count: np.ndarray
-    x_center: np.ndarray
-    x_scale: np.ndarray
-    y_center: np.ndarray
-    y_scale: np.ndarray
-    options: dict[str, np.ndarray]
+    key: Array
+    widths: Array
+    rows: Array
+    sizes: Array
+    x_center: Array
+    x_scale: Array
+    y_center: Array
+    y_scale: Array
+    options: dict[str, Array]
 
 
 class State(NamedTuple):
@@ -202,15 +202,15 @@ def advance_chunk(
             here = jax.random.fold_in(jax.random.fold_in(key, 1), state.step)
             if training.batch is None:
                 rows = network.rows
-                weight = jnp.where(jnp.arange(len(rows)) < network.count, 1.0 / network.count, 0.0)
+                weight = jnp.where(jnp.arange(len(rows)) < network.sizes, 1.0 / network.sizes, 0.0)
             else:
-                at = jax.random.randint(jax.random.fold_in(here, 0), (training.batch,), 0, network.count)
+                at = jax.random.randint(jax.random.fold_in(here, 0), (training.batch,), 0, network.sizes)
                 rows, weight = network.rows[at], jnp.full(training.batch, 1.0 / training.batch)
             x = (table.x[rows] - network.x_center) / network.x_scale
             y = (table.y[rows] - network.y_center) / network.y_scale
             loss, slope = jax.value_and_grad(family.loss)(
                 unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight,
-                count=network.count, key=jax.random.fold_in(here, 1), step=state.step,
+                count=network.sizes, key=jax.random.fold_in(here, 1), step=state.step,
             )  # fmt: skip
             update, optimiser = transformation.update(ravel_pytree(slope)[0], state.optimiser, state.params)
             new = State(optax.apply_updates(state.params, update), optimiser, state.step + 1, loss, state.stopped)
@@ -311,7 +311,7 @@ class Cohort:
 
     def advance(self, until: int | np.ndarray) -> "Cohort":
         """Train each network up to its step `until` or until it stops; those beyond it stay as they are."""
-        count = len(self.networks.count)
+        count = len(self.networks.sizes)
         goal = jnp.broadcast_to(jnp.asarray(until, jnp.int32), (count,))
         left = int(np.max(np.where(self.state.stopped, 0, np.asarray(goal) - np.asarray(self.state.step)), initial=0))
         for _ in range(-(-left // self.training.chunk)):
@@ -336,7 +336,7 @@ class Cohort:
             patience: evaluations without a better one, after which a network stops.
             samples: of each evaluation.
         """
-        count = len(self.networks.count)
+        count = len(self.networks.sizes)
         best, since, kept = np.full(count, -np.inf), np.zeros(count, int), self.state
         while np.any(going := ~np.asarray(self.state.stopped) & (np.asarray(self.state.step) < until)):
             step = int(np.asarray(self.state.step)[going].min()) + every
