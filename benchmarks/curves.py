@@ -164,7 +164,7 @@ def run(name: str, made: Prepared, seconds: float, quick: bool) -> dict[str, np.
     )  # fmt: skip
     rows = len(made.train) if first.training.batch is None else first.training.batch
     inputs = first.shape.inputs
-    text = device.about("curves") | {
+    text = device.about("curves", "--data FOLDER") | {
         "set": name, "train": len(made.train), "validation": len(made.validation), "test": len(made.test), "rows": rows,
         "samples": first.family.samples, "seconds": round(took, 1), "plan": plan._asdict(),
         "evaluations": EVALUATIONS, "evaluation_samples": 10 if quick else 100,

@@ -14,7 +14,7 @@ def about(script: str, *flags: str) -> dict:
     import jax
 
     return {
-        "command": " ".join(["PYTHONPATH=src python", f"benchmarks/{script}.py", "--data FOLDER", *flags]),
+        "command": " ".join(["PYTHONPATH=src python", f"benchmarks/{script}.py", *flags]),
         "machine": {"device": jax.devices()[0].device_kind, "cpu": platform.machine(), "cores": os.cpu_count()},
         "versions": {"python": sys.version.split()[0], **{p: version(p) for p in ("jax", "optax", "numpy")}},
         "flags": os.environ["XLA_FLAGS"],

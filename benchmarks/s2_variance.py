@@ -48,22 +48,24 @@ def law(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=80)
+    parser.add_argument("--sets", type=int, default=160)
     parser.add_argument("--members", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--keep", type=float, default=0.73)
     parser.add_argument("--out", type=Path, default=HERE / "results")
     args = parser.parse_args()
     found = predictions(args.sets, args.members, args.steps, args.keep)
     half = args.sets // 2
     variance, shared = law(found[:half])
-    sizes = [n for n in (1, 2, 3, 4, 6, 8, 12, 16) if n <= args.members]
+    sizes = [n for n in (1, 2, 4, 8, 16) if n <= args.members]
     # Means over probes; the standard error of the measured variance is over data sets.
     measured, error, expected = [], [], []
     for n in sizes:
-        square = (found[half:, :n].mean(axis=1) - found[half:].mean(axis=(0, 1))) ** 2
+        apart = args.members // n  # ensembles of n members that have none in common
+        means = found[half:, : apart * n].reshape(args.sets - half, apart, n, -1).mean(axis=2)
+        square = ((means - found[half:].mean(axis=(0, 1))) ** 2).mean(axis=(1, 2))
         measured.append(float(square.mean()))
-        error.append(float(square.mean(axis=1).std(ddof=1) / np.sqrt(len(square))))
+        error.append(float(square.std(ddof=1) / np.sqrt(len(square))))
         expected.append(float((shared + (variance - shared) / n).mean()))
     record = device.about("s2_variance") | {
         "sets": args.sets, "members": sizes, "measured": measured, "stderr": error, "law": expected,

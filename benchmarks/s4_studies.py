@@ -113,7 +113,11 @@ def pruning(name: str, folder: str, quick: bool) -> list[dict[str, Any]]:
 def run(args: argparse.Namespace) -> None:
     began = time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
-    results = device.about("s4_studies", *["--quick"] * args.quick) | {"seeds": SEEDS, "batch": BATCH, "sets": {}}
+    results = device.about("s4_studies", "run --data FOLDER", *["--quick"] * args.quick) | {
+        "seeds": SEEDS,
+        "batch": BATCH,
+        "sets": {},
+    }
     for name in args.sets:
         results["sets"][name] = {"designs": fixed_prior(name, args.data, args.quick)}
         print(f"{time.perf_counter() - began:6.1f} s  {name}: 5.1 and 5.2", flush=True)

@@ -84,7 +84,11 @@ def on_gpu(args: argparse.Namespace) -> None:
         [a for a in grid("boston_housing") if a[0] in (2, 10) and len(a) < 3] if args.quick else grid("boston_housing")
     )
     members = groups(architectures, programs=1 if args.quick else 3)
-    record = device.about("throughput") | {"networks": len(architectures), "steps": steps, "samples": SAMPLES}
+    record = device.about("throughput", "--data FOLDER") | {
+        "networks": len(architectures),
+        "steps": steps,
+        "samples": SAMPLES,
+    }
     record["ceiling"] = ceiling(512 if args.quick else 8192)
     print({name: f"{value:.3g}" for name, value in record["ceiling"].items()}, flush=True)
     began = time.perf_counter()
@@ -138,7 +142,7 @@ def on_cpu(args: argparse.Namespace) -> None:
     alone = cohorts(args.data, architectures, [[i] for i in some], chunk=20, threads=1)
     compile_alone = (time.perf_counter() - began) / len(some) * len(architectures)
     one_by_one = sum(step_seconds(cohort, 40) for cohort in alone) / len(some) * len(architectures)
-    record = device.about("throughput", "--cpu") | {
+    record = device.about("throughput", "--data FOLDER", "--cpu") | {
         "networks": len(architectures), "networks_run_alone": [architectures[i] for i in some],
         "seconds_per_step_together": seconds, "seconds_per_step_one_after_another": one_by_one,
         "compile_seconds_together": compile_together, "compile_seconds_one_after_another": compile_alone,

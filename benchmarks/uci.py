@@ -62,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     began = time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
-    results: dict = device.about("uci", *["--quick"] * args.quick) | {
+    results: dict = device.about("uci", "--data FOLDER", *["--quick"] * args.quick) | {
         "plan": {name: {"steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}, "rate": RATE,
         "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {},
     }  # fmt: skip

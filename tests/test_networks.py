@@ -133,6 +133,7 @@ def test_interrupted_training_is_the_same_bit_for_bit(tmp_path):
         Cohort.load(tmp_path / "networks.npz", Variational(samples=3), parts.training, table())
 
 
+@pytest.mark.slow
 def test_early_stopping_keeps_the_best():
     made = cohort([(3,), (6, 4)], rate=0.3)
     fresh = [np.arange(ROWS - 4, ROWS)] * 2
@@ -144,6 +145,7 @@ def test_early_stopping_keeps_the_best():
     assert (made.advance(steps + 5).evaluate(fresh, samples=10)[0] <= best).all()
 
 
+@pytest.mark.slow
 def test_pruning_keeps_active_units_and_what_they_say():
     made = cohort([(3,), (6, 4)])
     made.advance(5)
