@@ -31,6 +31,10 @@ class History:
         tried: how often each point was handed out or told.
         owners: which process runs a running trial.
         handed: how often each trial was handed out; a claim on it can be won by one process only.
+        ran_by: which process ran each trial last, finished ones included.
+        paused: whether runs are to start nothing new.
+        stopped: sequence number of the last request to stop, 0 without one; runs that began before it end.
+        notes: what people wrote: text, trial number or None, seconds since the epoch.
     """
 
     def __init__(self, constraints: Iterable[Constraint] = ()):
@@ -44,18 +48,22 @@ class History:
         self.tried: Counter[str] = Counter()
         self.owners: dict[int, str] = {}
         self.handed: Counter[int] = Counter()
+        self.ran_by: dict[int, str] = {}
+        self.paused = False
+        self.stopped = 0
+        self.notes: list[dict[str, Any]] = []
         self.finished = 0
         self._constraints = tuple(constraints)
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         payload = event.payload
+        if event.seq != self.seq + 1:
+            raise StorageError(f"event {self.seq + 1} must come next, but got {event.seq}: {payload}")
+        # What a later presage adds without a new format changes no trial and may be passed over.
         take = getattr(self, f"_on_{payload.get('type')}", None)
-        if event.seq != self.seq + 1 or take is None:
-            raise StorageError(
-                f"event {self.seq + 1} must come next and be known, but got {event.seq}: {payload}; upgrade presage?"
-            )
-        take(payload)
+        if take is not None:
+            take(payload)
         self.seq = event.seq
 
     def _on_created(self, payload: dict[str, Any]) -> None:
@@ -95,7 +103,7 @@ class History:
             suggested=payload["at"],
             latency=payload.get("latency", 0.0),
         )
-        self.owners[number] = payload["owner"]
+        self.owners[number] = self.ran_by[number] = payload["owner"]
         self.handed[number] += 1
 
     def _on_enqueued(self, payload: dict[str, Any]) -> None:
@@ -109,7 +117,7 @@ class History:
         if trial.finished is not None:  # told meanwhile by somebody who had only its number
             return
         self._change(number, state="running", attempt=payload["attempt"], suggested=trial.suggested or payload["at"])
-        self.owners[number] = payload["owner"]
+        self.owners[number] = self.ran_by[number] = payload["owner"]
 
     def _on_interrupted(self, payload: dict[str, Any]) -> None:
         number = payload["number"]
@@ -143,6 +151,15 @@ class History:
                 stddev=row.get("stddev"), source="told", finished=payload["at"],
             )  # fmt: skip
             self.finished += 1
+
+    def _on_control(self, payload: dict[str, Any]) -> None:
+        """Somebody pauses, resumes or stops all runs of the study."""
+        self.paused = payload["action"] == "pause"
+        if payload["action"] == "stop":
+            self.stopped = self.seq + 1
+
+    def _on_note(self, payload: dict[str, Any]) -> None:
+        self.notes.append({what: payload.get(what) for what in ("text", "number", "at")})
 
     # What follows from it.
     def unfinished(self) -> Trial | None:

@@ -30,7 +30,8 @@ class Result:
 
     Attributes:
         study: the study, for everything else.
-        stopped: why it ended: trials, seconds, target, patience, exhausted, interrupted or callback.
+        stopped: why it ended: trials, seconds, target, patience, exhausted, interrupted, callback, or request (by
+            `study.control("stop")` or in the dashboard).
     """
 
     study: Study
@@ -58,12 +59,15 @@ class Rules:
     target: float | None
     patience: int | None
     sign: float
+    since: int = 0  # the last event before the run; a request to stop that is older was for another run
 
     def reason(self, study: Study) -> str | None:
         """The rule that says stop, if one does."""
         history = study._history
         if study.stop_requested:
             return "callback"
+        if history.stopped > self.since:
+            return "request"
         if self.trials is not None and history.finished >= self.trials:
             return "trials"
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -118,7 +122,9 @@ def run(
     if not callable(objective):
         raise StudyError(f"an objective must be callable with a params dictionary, but got {objective!r}")
     deadline = None if seconds is None else time.monotonic() + seconds
-    rules = Rules(trials, deadline, target, patience, 1.0 if study.direction == "minimize" else -1.0)
+    study._sync()
+    sign = 1.0 if study.direction == "minimize" else -1.0
+    rules = Rules(trials, deadline, target, patience, sign, since=study._history.seq)
     study.stop_requested = False
     from presage.progress import show
 
@@ -167,11 +173,13 @@ class _Loop:
             elif stop is not None or self.exhausted:
                 return stop or "exhausted"
             elif not self._needed():
-                time.sleep(POLL)  # other processes are busy with the last ones
+                time.sleep(POLL)  # other processes are busy with the last ones, or somebody pressed pause
 
     def _needed(self) -> bool:
-        """Whether the study still lacks trials, those that somebody runs counted as done."""
+        """Whether to start another: the study lacks trials, those that somebody runs counted as done, and is not paused."""
         history = self.study._history
+        if history.paused:
+            return False
         busy = len(self.running) + history.running_elsewhere()
         return self.rules.trials is None or history.finished + busy < self.rules.trials
 
