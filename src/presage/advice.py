@@ -1,5 +1,6 @@
 """What to do next: how much a search may still gain, when to stop, and what looks wrong."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -225,16 +226,15 @@ def _bounds(record: Record) -> list[Advice]:
 
 
 def _noise(record: Record) -> list[Advice]:
-    if len(record.complete) < 2 * ENOUGH or len({t.values[0] for t in record.complete}) < 3:
+    """Left-one-out predictions that gain less than 1/2 log 2 over a constant one leave half of the variance open."""
+    complete = record.complete
+    if len(complete) < max(2 * ENOUGH, 8 * record.space.dim) or len({t.values[0] for t in complete}) < 3:
         return []
-    model = record.model()
-    x = model.data.x[model.data.mask]
-    noise = float(model.posterior.noise(x).mean())
-    mean = model.posterior.marginal(x).moments()[0]
-    if noise <= float(np.var(mean)):
+    constant = -0.5 * math.log(2.0 * math.pi * math.e)
+    if float(record.model().posterior.leave_one_out().mean()) - constant >= 0.5 * math.log(2.0):
         return []
-    text = "repeating a trial would change its value more than moving to another point does, as far as the model can tell"
-    remedy = "average several runs per trial, tell stddev=, or check that params reach the objective"
+    text = "knowing the params explains less than half of the variation of the values, as far as the model can tell"
+    remedy = "if a repeated trial gives other values, average several runs or tell stddev=; check that params are used"
     return [Advice("noise", "warning", text, remedy)]
 
 

@@ -11,7 +11,7 @@ from presage.space import Space
 from presage.surrogates import Posterior
 
 BEYOND = 10.0  # standard deviations of the data past their range, where quantiles and draws are cut off
-DRAWS = 24  # functions drawn where uncertainty is to be shown: 5 % and 95 % are then about the outermost two
+DRAWS = 16  # functions drawn where uncertainty is to be shown: 5 % and 95 % are then about the outermost two
 
 
 @dataclass

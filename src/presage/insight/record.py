@@ -1,5 +1,6 @@
 """A study seen from outside: its past, and a model of it. Looking never writes."""
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -117,4 +118,11 @@ def record_of(study: "Study | Record | Any") -> Record:
     study = getattr(study, "study", study)  # a Result
     with study._lock:
         study._sync()
-        return Record(study.name, study._history, study._suggester, study._state)
+        record = _records.get(study)
+        if record is None:
+            record = _records[study] = Record(study.name, study._history, study._suggester)
+        record.state = study._state
+        return record
+
+
+_records: "weakref.WeakKeyDictionary[Study, Record]" = weakref.WeakKeyDictionary()  # so that figures share one fit
