@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from known import Known
 from scipy.stats import norm
 
 import presage
+from known import Known
 from presage import Choice, Float, Int, Space, Study, advice, insight
 from presage.errors import StudyError
 from presage.insight.model import Model
@@ -104,7 +104,9 @@ def test_remaining_improvement_is_that_of_independent_normals(monkeypatch):
     probability = np.interp(best - 0.2, at, below)
     spread = math.sqrt(2 * np.trapezoid(below * (best - at), at) - expected**2)
     assert found.expected == pytest.approx(expected, abs=4.5 * spread / math.sqrt(20_000))
-    assert found.probability == pytest.approx(probability, abs=4.5 * math.sqrt(probability * (1 - probability) / 20_000))
+    assert found.probability == pytest.approx(
+        probability, abs=4.5 * math.sqrt(probability * (1 - probability) / 20_000)
+    )
     assert found.quantiles[0] <= found.quantiles[1] <= found.quantiles[2]
 
 
@@ -122,9 +124,9 @@ def test_nothing_remains_where_every_point_was_tried_and_much_where_little_is_kn
 
 
 def test_the_worth_of_an_improvement_by_default():
-    assert advice.default_worth(np.array([1.0, 3.0, 101.0])) == pytest.approx(0.02)
-    assert advice.default_worth(np.array([5.0, 5.0])) == pytest.approx(0.05)
-    assert advice.default_worth(np.zeros(3)) > 0
+    assert advice.default_worth(np.array([3.0, 2.0, 101.0, 1.0, 1.1, 1.0]), 3) == pytest.approx(0.02)
+    assert advice.default_worth(np.array([5.0, 5.0]), 4) == pytest.approx(0.05)
+    assert advice.default_worth(np.zeros(3), 2) > 0
 
 
 def test_a_search_stops_when_little_is_left_and_not_before():

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from known import Known
 from scipy.special import ndtri
 from scipy.stats import norm, t
 
 import presage
+from known import Known
 from presage import Choice, Float, Int, Space, Study, insight
 from presage.errors import StudyError
 from presage.insight.model import Model
@@ -39,7 +39,9 @@ def tuned():
     def score(params):
         if params["lr"] > 0.3:
             raise ValueError("diverged")
-        return -((math.log10(params["lr"]) + 2) ** 2) - 0.3 * abs(params["layers"] - 2) + 0.1 * (params["act"] == "relu")
+        return (
+            -((math.log10(params["lr"]) + 2) ** 2) - 0.3 * abs(params["layers"] - 2) + 0.1 * (params["act"] == "relu")
+        )
 
     return presage.maximize(score, space, 24, seed=3, progress=False, name="tuned").study
 
@@ -234,7 +236,9 @@ def test_a_timeline_has_as_many_lanes_as_a_process_had_trials_at_once(tuned):
     ]  # fmt: skip
     for seq, payload in enumerate(events, history.seq + 1):
         history.apply(Event(seq, payload))
-    rows = {row["number"]: (row["worker"], row["lane"], row["start"], row["end"]) for row in insight.timeline(history, 9.0)}
+    rows = {
+        row["number"]: (row["worker"], row["lane"], row["start"], row["end"]) for row in insight.timeline(history, 9.0)
+    }
     assert rows == {
         0: ("h:1:9", 0, 0.0, 2.0), 1: ("h:1:9", 1, 1.0, 4.0), 2: ("h:2:9", 0, 1.0, 5.0), 3: ("h:1:9", 0, 3.0, 9.0)
     }  # fmt: skip
@@ -248,7 +252,7 @@ def test_a_study_is_paused_resumed_noted_and_stopped_from_elsewhere(tmp_path):
     other = presage.load_study(place)
     other.control("pause")
     done = {}
-    run = threading.Thread(target=lambda: done.update(r=study.optimize(lambda p: p["a"], trials=100_000)))
+    run = threading.Thread(target=lambda: done.update(r=study.optimize(lambda p: p["a"], trials=100_000)), daemon=True)
     run.start()
     time.sleep(0.5)
     assert not other.trials

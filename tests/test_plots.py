@@ -189,7 +189,9 @@ def test_traces_flag_chains_that_disagree():
 
 def test_learning_curves_forecasts_and_decisions():
     ahead = (np.arange(3, 6), np.array([0.3, 0.2, 0.1]), np.array([0.01, 0.02, 0.03]))
-    made = drawn(plots.curves([[(1, 0.9), (2, 0.5)], [(1, 0.8)]], [ahead, None], decisions=["stop", None], quantity="loss"))
+    made = drawn(
+        plots.curves([[(1, 0.9), (2, 0.5)], [(1, 0.8)]], [ahead, None], decisions=["stop", None], quantity="loss")
+    )
     ax = made.axes[0]
     curve, forecast, end = ax.get_lines()[:3]
     assert curve.get_ydata().tolist() == [0.9, 0.5]

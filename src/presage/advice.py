@@ -48,14 +48,14 @@ def remaining(study: Any, worth: float | None = None, *, samples: int = SAMPLES,
 
     Args:
         study: a Study, Result or Record with at least one value.
-        worth: the least improvement that matters; 1 % of the spread between the best and the median value if left out.
+        worth: the least improvement that matters; see `default_worth`.
         samples: functions drawn.
         seed: of points and draws.
     """
     record = record_of(study)
     model, values = record.model(), np.array([record.sign * t.values[0] for t in record.complete])
     if worth is None:
-        worth = default_worth(values)
+        worth = default_worth(values, record.history.header["initial"])
     if not worth > 0.0:
         raise StudyError(f"worth > 0 must hold, but got {worth}")
     rng = np.random.default_rng(seed)
@@ -71,10 +71,13 @@ def remaining(study: Any, worth: float | None = None, *, samples: int = SAMPLES,
     )
 
 
-def default_worth(values: np.ndarray) -> float:
-    """1 % of the distance between the best and the median value; of the size of a constant objective."""
-    spread = float(np.median(values) - values.min())
-    return 0.01 * spread if spread > 0.0 else 0.01 * abs(float(values.min())) or 1e-12
+def default_worth(values: np.ndarray, initial: int) -> float:
+    """1 % of the way from the median of the first values to the best; of the size of a constant objective.
+
+    Later values crowd around the best one and say little about what a difference is worth.
+    """
+    way = float(np.median(values[: max(3, initial)]) - values.min())
+    return 0.01 * way if way > 0.0 else 0.01 * abs(float(values.min())) or 1e-12
 
 
 def _believed(record: Record, model: Model) -> float:
@@ -95,7 +98,9 @@ def _candidates(record: Record, model: Model, rng: np.random.Generator) -> np.nd
     best = sorted(record.complete, key=lambda t: record.sign * t.values[0])[:8]
     anchors = np.nan_to_num(np.array([record.history.points[t.number] for t in best]), nan=0.5)
     scales = 10.0 ** rng.uniform(-3.0, -0.7, (NEAR, 1))
-    near = np.clip(anchors[rng.integers(len(anchors), size=NEAR)] + scales * rng.standard_normal((NEAR, space.dim)), 0, 1)
+    near = np.clip(
+        anchors[rng.integers(len(anchors), size=NEAR)] + scales * rng.standard_normal((NEAR, space.dim)), 0, 1
+    )
     points = space.project(np.vstack([anchors, near, wide]))
     if space.constraints:
         points = points[[space.satisfies(space.decode(point)) for point in points]]
@@ -110,7 +115,7 @@ class StopWhenDone:
     a row. A surrogate that is wrong about the objective is wrong about this, too; a few looks in a row guard against luck.
 
     Args:
-        worth: the least improvement that matters, in the objective's units; see `remaining` for the default.
+        worth: the least improvement that matters, in the objective's units; see `default_worth`.
         probability: below which the search ends.
         patience: looks in a row.
         after: values before the first look; twice the initial design if left out.
@@ -191,7 +196,9 @@ def _constant(record: Record) -> list[Advice]:
 
 
 def _slow(record: Record) -> list[Advice]:
-    timed = [t for t in record.complete if t.suggested is not None and t.finished is not None and t.source == "model"][-20:]
+    timed = [t for t in record.complete if t.suggested is not None and t.finished is not None and t.source == "model"][
+        -20:
+    ]
     if len(timed) < 5:
         return []
     suggestion = float(np.median([t.latency for t in timed]))
@@ -217,11 +224,16 @@ def _bounds(record: Record) -> list[Advice]:
         at = np.array([dimension.encode(t.params[name]) for t in top if name in t.params])
         if len(at) < len(top):
             continue
-        for end, near in (("low", at < 0.02 + 0.5 / (dimension.levels or 1e9)), ("high", at > 0.98 - 0.5 / (dimension.levels or 1e9))):
+        for end, near in (
+            ("low", at < 0.02 + 0.5 / (dimension.levels or 1e9)),
+            ("high", at > 0.98 - 0.5 / (dimension.levels or 1e9)),
+        ):
             if near.all():
                 bound = getattr(dimension, end)
                 text = f"the best {len(at)} trials have {name} at its {'lower' if end == 'low' else 'upper'} bound {bound:g}"
-                found.append(Advice("at-bound", "warning", text, f"widen {name} with study.update_space(), if it may go further"))
+                found.append(
+                    Advice("at-bound", "warning", text, f"widen {name} with study.update_space(), if it may go further")
+                )
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from presage.cli import demo, export, list, run, show
+from presage.cli import dashboard, demo, export, list, run, show
 from presage.errors import PresageError
 
 
@@ -32,7 +32,7 @@ def _flowing(doc: str | None) -> str:
 app = typer.Typer(
     cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
 )
-for command in (run.run, demo.demo, list.list_studies, show.show, export.export):
+for command in (run.run, demo.demo, list.list_studies, show.show, export.export, dashboard.dashboard):
     app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
 
 

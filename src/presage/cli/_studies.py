@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,6 @@ from presage.errors import StorageError, StudyError
 if TYPE_CHECKING:
     from presage.history import History
     from presage.storage import Storage
-    from presage.trial import Trial
 
 StorageOption = Annotated[
     str | None,
@@ -63,22 +62,3 @@ def replay(storage: "Storage", name: str) -> "History":
 def shown(place: str | None) -> str:
     """A storage's address without the password that it may hold."""
     return re.sub(r"://[^@/]*@", "://***@", str(place))
-
-
-def best_of(history: "History") -> "Trial | None":
-    """The complete trial with the best value, if there is one."""
-    sign = 1.0 if history.header["direction"] == "minimize" else -1.0
-    return min((trial for trial in history.trials if trial.values), key=lambda t: sign * t.values[0], default=None)
-
-
-def summary(name: str, history: "History") -> dict[str, Any]:
-    """A study in a few plain facts; trials whose process is gone count as waiting, since they will be run again."""
-    states = ["waiting" if t.state == "running" and history.orphaned(t) else t.state for t in history.trials]
-    best = best_of(history)
-    moments = [m for t in history.trials for m in (t.suggested, t.finished) if m is not None]
-    return {
-        "name": name, "direction": history.header["direction"], "trials": len(states),
-        **{state: states.count(state) for state in ("complete", "failed", "running", "waiting")},
-        "best": None if best is None else best.value, "created": history.header["at"],
-        "changed": max([history.header["at"], *moments]),
-    }  # fmt: skip

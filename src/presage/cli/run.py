@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import StorageOption, best_of, shown
+from presage.cli._studies import StorageOption, shown
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ def _open(space: "Space", direction: Any, place: str | None, settings: dict[str,
 
 def _greet(study: "Study", place: str | None, trials: int) -> None:
     from presage.cli._output import brief, err, line
+    from presage.table import best_of
 
     history, best = study._history, best_of(study._history)
     if place is None:
@@ -179,6 +180,7 @@ def _greet(study: "Study", place: str | None, trials: int) -> None:
 def _tell_plainly() -> "Callback":
     """Prints a line per trial, for logs."""
     from presage.cli._output import brief, duration, err, line, pairs
+    from presage.table import best_of
 
     console = err()
 
@@ -230,6 +232,7 @@ def _say_how_to_resume(place: str | None) -> None:
 
 def _report(result: "Result", place: str | None, quiet: bool) -> None:
     from presage.cli._output import best_lines, err, line, out
+    from presage.table import best_of
 
     history = result.study._history
     best, failed = best_of(history), [t for t in history.trials if t.failure]

@@ -15,7 +15,9 @@ def rhat(chains: np.ndarray) -> np.ndarray:
     single = draws.ndim == 2
     draws = draws[..., None] if single else draws
     half = draws.shape[1] // 2
-    split = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])  # the middle draw of an odd number goes
+    split = np.concatenate(
+        [draws[:, :half], draws[:, draws.shape[1] - half :]]
+    )  # the middle draw of an odd number goes
     folded = np.abs(split - np.median(split, axis=(0, 1)))
     worst = np.maximum(_plain(_ranked(split)), _plain(_ranked(folded)))
     return worst[0] if single else worst

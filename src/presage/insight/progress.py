@@ -69,7 +69,5 @@ def timeline(history: History, now: float | None = None) -> list[dict[str, Any]]
         while ends.get((process, lane), -np.inf) > start:
             lane += 1
         ends[process, lane] = max(end, start)
-        rows.append(
-            {"worker": process, "lane": lane, "number": t.number, "state": t.state, "start": start, "end": end}
-        )
+        rows.append({"worker": process, "lane": lane, "number": t.number, "state": t.state, "start": start, "end": end})
     return rows

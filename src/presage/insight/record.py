@@ -10,7 +10,7 @@ import numpy as np
 from presage.errors import StudyError
 from presage.history import History
 from presage.insight.model import Model
-from presage.observations import Observations
+from presage.observations import Observations, columns_of, observe
 from presage.proposers import ModelBased
 from presage.space import Space
 from presage.storage import Storage
@@ -20,6 +20,8 @@ from presage.trial import Trial
 
 if TYPE_CHECKING:
     from presage.study import Study
+
+MOST = 300  # values that a model for looking at is fitted to; of more, the better half and some of the others
 
 
 @dataclass
@@ -89,25 +91,35 @@ class Record:
     def model(self) -> Model:
         """The surrogate fitted to all values so far."""
         if self._model is None or self._model[0] != self.history.seq:
-            posterior, data = self.suggester.fit(self.history, self.state)
-            self._model = (self.history.seq, Model(self.space, posterior, data, self.sign))
+            if len(self.complete) > MOST:
+                self._model = (self.history.seq, self.model_of(self._some()))
+            else:
+                posterior, data = self.suggester.fit(self.history, self.state)
+                self._model = (self.history.seq, Model(self.space, posterior, data, self.sign))
         return self._model[1]
+
+    def _some(self) -> Observations:
+        ranked = sorted(self.complete, key=lambda t: self.sign * t.values[0])
+        others = np.random.default_rng(0).choice(len(ranked) - MOST // 2, MOST - MOST // 2, replace=False)
+        return self._observe(ranked[: MOST // 2] + [ranked[MOST // 2 + i] for i in sorted(others)])
 
     def model_of(self, data: Observations) -> Model:
         """The surrogate fitted to other observations of this study, from scratch."""
         with few_threads():
-            fit = self.proposer.surrogate.fit(data, rng=np.random.default_rng([self.history.header["seed"], data.count]))
+            fit = self.proposer.surrogate.fit(
+                data, rng=np.random.default_rng([self.history.header["seed"], data.count])
+            )
         return Model(self.space, fit.posterior, data, self.sign)
 
     def prefix(self, count: int) -> Observations:
         """What the surrogate would have seen after the first `count` values."""
-        from presage.observations import columns_of, observe
+        return self._observe(self.complete[:count])
 
-        first = self.complete[:count]
+    def _observe(self, trials: Sequence[Trial]) -> Observations:
         return observe(
-            np.array([self.history.points[t.number] for t in first]),
-            np.array([self.sign * t.values[0] for t in first]), columns_of(self.space),
-            stddev=np.array([np.nan if t.stddev is None else t.stddev for t in first], dtype=float),
+            np.array([self.history.points[t.number] for t in trials]),
+            np.array([self.sign * t.values[0] for t in trials]), columns_of(self.space),
+            stddev=np.array([np.nan if t.stddev is None else t.stddev for t in trials], dtype=float),
         )  # fmt: skip
 
 

@@ -109,6 +109,8 @@ def _bring_about(model: Model, x: np.ndarray, name: str, keep: tuple[str, ...] =
         if parent in keep or parent not in model.space.columns:
             continue
         column, axis = model.space.columns.index(parent), model.space[parent]
-        fine = np.isin(axis.bins(np.nan_to_num(x[:, column], nan=-1.0)), axis.bins(np.array([axis.encode(v) for v in values])))
+        fine = np.isin(
+            axis.bins(np.nan_to_num(x[:, column], nan=-1.0)), axis.bins(np.array([axis.encode(v) for v in values]))
+        )
         x[:, column] = np.where(fine & ~np.isnan(x[:, column]), x[:, column], axis.encode(values[0]))
         _bring_about(model, x, parent, keep)

@@ -8,7 +8,7 @@ Example:
     'trial'
 """
 
-from presage.plots.arrays import architecture, curves, reliability, regret, traces
+from presage.plots.arrays import architecture, curves, regret, reliability, traces
 from presage.plots.model import animation, contour, effects, importance, posterior, slices, steps
 from presage.plots.study import calibration, history, parallel, timeline
 

@@ -33,7 +33,9 @@ def regret(
             color, dash = style.CYCLE[i % len(style.CYCLE)], style.DASHES[i % len(style.DASHES)]
             x = np.arange(1, len(middle) + 1)
             ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
-            ax.plot(x, middle, color=color, linestyle=dash, label=f"{style.label(name)} ({len(np.atleast_2d(repeats))})")
+            ax.plot(
+                x, middle, color=color, linestyle=dash, label=f"{style.label(name)} ({len(np.atleast_2d(repeats))})"
+            )
         if all((regret_band(v, optimum, sign, quantiles).low > 0).all() for v in values.values()):
             ax.set_yscale("log")
         share = "interquartile range" if quantiles == (0.25, 0.75) else f"{quantiles[0]:.0%} to {quantiles[1]:.0%}"
@@ -92,7 +94,8 @@ def traces(chains: np.ndarray, names: Sequence[str] | None = None) -> Figure:
             warn = worst[j] > 1.01
             left.set_title(
                 f"R-hat {worst[j]:.3f}" + (": chains disagree" if warn else ""),
-                color=style.VERMILION if warn else "0.2", loc="right",
+                color=style.VERMILION if warn else "0.2",
+                loc="right",
             )
             left.set_ylabel(style.label(names[j], 18))
             right.set(xticks=[], yticklabels=[])
@@ -177,6 +180,8 @@ def architecture(
         ax.set_xticks(range(len(widths)), [str(w) for w in widths])
         ax.set_yticks(range(len(depths)), [str(d) for d in depths])
         ax.grid(False)
-        ax.set(xlabel="width (units per layer)", ylabel="depth (hidden layers)", title="best framed, repeats in brackets")
+        ax.set(
+            xlabel="width (units per layer)", ylabel="depth (hidden layers)", title="best framed, repeats in brackets"
+        )
         made.colorbar(image, ax=ax, label=style.label(quantity))
     return made

@@ -182,7 +182,9 @@ def _panels(record: Record, cuts: Sequence[Any], at: Mapping[str, Any] | None, t
             dimension = record.space[cut.name]
             style.band(ax, dimension, style.positions(dimension, cut.values), cut.mean, cut.low, cut.high)
             if at is not None and cut.name in at:
-                ax.axvline(style.positions(dimension, [at[cut.name]])[0], color=style.VERMILION, linestyle="--", linewidth=1)
+                ax.axvline(
+                    style.positions(dimension, [at[cut.name]])[0], color=style.VERMILION, linestyle="--", linewidth=1
+                )
             style.set_axis(ax, "x", cut.name, dimension)
         for ax in list(axes.flat)[len(cuts) :]:
             ax.set_visible(False)
@@ -192,7 +194,9 @@ def _panels(record: Record, cuts: Sequence[Any], at: Mapping[str, Any] | None, t
     return made
 
 
-def contour(study: Any, first: str | None = None, second: str | None = None, *, at: Mapping[str, Any] | None = None) -> Figure:
+def contour(
+    study: Any, first: str | None = None, second: str | None = None, *, at: Mapping[str, Any] | None = None
+) -> Figure:
     """The surrogate over two dimensions: its mean and its standard deviation, with the trials on them.
 
     Args:
@@ -268,7 +272,17 @@ def importance(study: Any) -> Figure:
         ax = axes[0, 0]
         y = np.arange(len(rows))
         error = np.abs([total - np.minimum(low, total), np.maximum(high, total) - total])
-        ax.barh(y, total, 0.7, color=style.SKY, edgecolor="0.25", linewidth=0.5, xerr=error, capsize=3, label="with interactions")
+        ax.barh(
+            y,
+            total,
+            0.7,
+            color=style.SKY,
+            edgecolor="0.25",
+            linewidth=0.5,
+            xerr=error,
+            capsize=3,
+            label="with interactions",
+        )
         ax.barh(y, np.maximum(first, 0.0), 0.35, color=style.BLUE, label="alone")
         ax.set_yticks(y, [style.label(name, 24) for name in names])
         ax.set(xlabel="share of variance (Sobol index), whiskers 90 %", xlim=(0, max(1.0, float(high.max()) * 1.02)))

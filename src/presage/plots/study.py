@@ -42,7 +42,9 @@ def history(study: Any, *, log: bool | None = None) -> Figure:
                 failed, np.full(len(failed), 0.02), "x", color=style.BLACK, transform=ax.get_xaxis_transform(),
                 clip_on=False, label=f"failed ({len(failed)})",
             )  # fmt: skip
-        ax.set(xlabel="trial", ylabel="value", title=style.label(f"{record.name} ({record.history.header['direction']})"))
+        ax.set(
+            xlabel="trial", ylabel="value", title=style.label(f"{record.name} ({record.history.header['direction']})")
+        )
         if ax.get_legend_handles_labels()[0]:
             ax.legend(loc="best")
     return made

@@ -1,0 +1,14 @@
+"""What tests need beyond Python packages: skipped where it is missing, unless PRESAGE_REQUIRE (names with commas) says no."""
+
+import os
+
+import pytest
+
+
+def require(name: str, found: bool, remedy: str) -> None:
+    """Skip the test, or fail where the environment promised to have it."""
+    if found:
+        return
+    if name in os.environ.get("PRESAGE_REQUIRE", "").split(","):
+        pytest.fail(f"PRESAGE_REQUIRE has {name}, but it was not found; {remedy}", pytrace=False)
+    pytest.skip(f"no {name}; {remedy}")
