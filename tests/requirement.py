@@ -1,4 +1,4 @@
-"""What tests need beyond Python packages: skipped where it is missing, unless PRESAGE_REQUIRE (names with commas) says no."""
+"""What tests need beyond Python packages. Where it is missing they skip, or fail if PRESAGE_REQUIRE=a,b names it."""
 
 import os
 

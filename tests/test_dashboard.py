@@ -80,8 +80,10 @@ def port(study):
         yield number
 
 
-READS = ["studies", "study?name=s", "trials?name=s", "trial?name=s&number=3", "slice?name=s&param=x", "importance?name=s",
-         "advice?name=s", "curves?name=s", "workers?name=s", "csv?name=s"]  # fmt: skip
+READS = [
+    "studies", "study?name=s", "trials?name=s", "trial?name=s&number=3", "slice?name=s&param=x", "importance?name=s",
+    "advice?name=s", "curves?name=s", "workers?name=s", "csv?name=s",
+]  # fmt: skip
 CHANGES = ["control", "note", "add"]
 
 

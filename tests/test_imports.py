@@ -26,7 +26,9 @@ LAYERS = """
     history
     suggester
     study
-    progress
+    table insight
+    advice plots
+    progress dashboard report
     loop
     benchmarks
     testing cli
@@ -38,7 +40,7 @@ ONLY = {
     "executors": {"errors", "trial"},
     "storage": {"errors"},
     "functions": {"errors", "dimensions", "space"},
-    "progress": {"trial"},
+    "progress": {"trial", "advice"},
 }
 # study.optimize is a convenience: the loop knows the study, and the study calls it by name when asked to.
 BACK = {("study", "loop")}

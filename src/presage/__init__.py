@@ -41,7 +41,8 @@ _HOME = {
     "PresageError": "errors", "SpaceExhausted": "errors", "TooManyFailures": "errors",
 }  # fmt: skip
 _MODULES = (
-    "acquisitions", "advice", "executors", "functions", "insight", "plots", "proposers", "storage", "surrogates", "testing",
+    "acquisitions", "advice", "executors", "functions", "insight", "plots", "proposers", "storage", "surrogates",
+    "testing",
 )  # fmt: skip
 
 __all__ = [

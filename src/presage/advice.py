@@ -112,7 +112,7 @@ class StopWhenDone:
     """A callback that ends a search when little is left to gain.
 
     It stops a run once the probability that more than `worth` remains stays below `probability` at `patience` looks in
-    a row. A surrogate that is wrong about the objective is wrong about this, too; a few looks in a row guard against luck.
+    a row, which guards against luck. A surrogate that is wrong about the objective is wrong about this, too.
 
     Args:
         worth: the least improvement that matters, in the objective's units; see `default_worth`.
@@ -230,7 +230,8 @@ def _bounds(record: Record) -> list[Advice]:
         ):
             if near.all():
                 bound = getattr(dimension, end)
-                text = f"the best {len(at)} trials have {name} at its {'lower' if end == 'low' else 'upper'} bound {bound:g}"
+                side = "lower" if end == "low" else "upper"
+                text = f"the best {len(at)} trials have {name} at its {side} bound {bound:g}"
                 found.append(
                     Advice("at-bound", "warning", text, f"widen {name} with study.update_space(), if it may go further")
                 )
@@ -260,6 +261,7 @@ def _log_scale(record: Record) -> list[Advice]:
         if isinstance(dimension, Float) and dimension.step is not None:
             continue
         if dimension.low > 0 and dimension.high / dimension.low >= 1000:
-            text = f"{name} goes from {dimension.low:g} to {dimension.high:g} on an even scale: nine tenths of it lie above {dimension.high / 10:g}"
+            scale = f"{name} goes from {dimension.low:g} to {dimension.high:g} on an even scale"
+            text = f"{scale}: nine tenths of it lie above {dimension.high / 10:g}"
             found.append(Advice("log-scale", "info", text, f"give {name} log=True if its magnitude is what matters"))
     return found

@@ -176,7 +176,7 @@ class _Loop:
                 time.sleep(POLL)  # other processes are busy with the last ones, or somebody pressed pause
 
     def _needed(self) -> bool:
-        """Whether to start another: the study lacks trials, those that somebody runs counted as done, and is not paused."""
+        """Whether to start another: trials are lacking, those that somebody runs counted as done, and nobody paused."""
         history = self.study._history
         if history.paused:
             return False

@@ -9,7 +9,10 @@ import typer
 from presage.errors import StorageError, StudyError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from presage.history import History
+    from presage.insight import Record
     from presage.storage import Storage
 
 StorageOption = Annotated[
@@ -57,6 +60,33 @@ def replay(storage: "Storage", name: str) -> "History":
     for event in storage.read(name):
         history.apply(event)
     return history
+
+
+def read_record(storage: "Storage", place: str | None, name: str | None) -> "Record":
+    """A study to look at, with its model."""
+    from presage.insight import Record
+
+    name, history = read(storage, place, name)
+    return Record.after(history, storage, name)
+
+
+def file_name(name: str) -> str:
+    """A study's name as part of a file's name.
+
+    Example:
+        >>> file_name("../a b")
+        'a_b'
+    """
+    return re.sub(r"[^\w.-]+", "_", name).strip("._")[:80] or "study"
+
+
+def write(path: "Path", data: bytes, hint: str) -> None:
+    """Write a file, and its folder where there is none; what goes wrong is wrong usage."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint=hint) from None
 
 
 def shown(place: str | None) -> str:

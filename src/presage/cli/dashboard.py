@@ -1,5 +1,6 @@
 """`presage dashboard`: follow studies in a browser."""
 
+import json
 import secrets
 from typing import Annotated
 
@@ -20,6 +21,7 @@ def dashboard(
         typer.Option("--token", envvar="PRESAGE_TOKEN", metavar="TEXT", help="Asked for once; made up where needed."),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as a line of JSON.")] = False,
 ) -> None:
     """Follow the studies of a storage in a browser, live.
 
@@ -38,6 +40,8 @@ def dashboard(
         token = secrets.token_urlsafe(16)
 
     def ready(address: str) -> None:
+        if as_json:
+            typer.echo(json.dumps({"address": address}))
         err().print(f"Following {shown(place or storage)} at {address}\nCtrl-C ends it.", soft_wrap=True)
         if browser:
             import threading

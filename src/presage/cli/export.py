@@ -25,6 +25,7 @@ def export(
     format: Annotated[
         Format, typer.Option("--format", "-f", help="csv: a row per trial. json: everything.")
     ] = Format.csv,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; standard output if left out.")
     ] = None,
@@ -38,7 +39,7 @@ def export(
       presage export tuning --storage study.db --format csv --output trials.csv
     """
     name, history = read(open_existing(storage), storage, name)
-    if format is Format.csv:
+    if format is Format.csv and not as_json:
         from presage.table import as_csv
 
         text = as_csv(history)

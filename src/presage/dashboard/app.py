@@ -31,7 +31,8 @@ from presage.table import as_csv
 STATIC = Path(__file__).parent / "static"
 FILES = {
     "app.js": "text/javascript", "views.js": "text/javascript", "style.css": "text/css", "login.js": "text/javascript",
-    "plotly-basic.min.js": "text/javascript", "plotly.css": "text/css", "plotly-LICENSE.txt": "text/plain", "icon.svg": "image/svg+xml",
+    "plotly-basic.min.js": "text/javascript", "plotly.css": "text/css",
+    "plotly-LICENSE.txt": "text/plain", "icon.svg": "image/svg+xml",
 }  # fmt: skip
 # Nothing from elsewhere, no inline script or style, no frame around it.
 POLICY = (
@@ -224,7 +225,7 @@ def create_app(storage: Storage, *, token: str | None = None, loopback: bool = T
 
 
 class _Guard:
-    """Who may ask, what may change things, and the headers of every answer; a plain ASGI layer, so streams stay streams."""
+    """Who may ask, what may change things, and the headers of every answer; plain ASGI, so streams stay streams."""
 
     def __init__(self, app: Any, token: str | None, loopback: bool):
         self.app, self.token, self.loopback = app, token, loopback

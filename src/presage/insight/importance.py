@@ -1,4 +1,4 @@
-"""How much of the objective's variation each dimension explains: Sobol indices of functions drawn from the surrogate."""
+"""How much of the objective's variation each dimension explains: Sobol indices of draws from the surrogate."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,8 +25,11 @@ class Importance(NamedTuple):
     def summary(self) -> list[tuple[str, float, float, float, float]]:
         """Name, first, total, and the 5 % and 95 % quantiles of total; the most important first."""
         low, high = np.quantile(self.total, [0.05, 0.95], axis=0)
-        rows = zip(self.names, self.first.mean(axis=0), self.total.mean(axis=0), low, high, strict=True)
-        return sorted(((n, *map(float, rest)) for n, *rest in rows), key=lambda row: -row[2])
+        first, total = self.first.mean(axis=0), self.total.mean(axis=0)
+        rows = [
+            (name, float(first[j]), float(total[j]), float(low[j]), float(high[j])) for j, name in enumerate(self.names)
+        ]
+        return sorted(rows, key=lambda row: -row[2])
 
 
 def sobol_indices(
@@ -34,8 +37,9 @@ def sobol_indices(
 ) -> tuple[np.ndarray, np.ndarray]:
     """First-order and total Sobol indices of functions on the unit cube, [function, dim] both.
 
-    With matrices A and B of independent points and A_j, which is A with column j of B: S_j = E[f(B) (f(A_j) - f(A))] / V
-    (Saltelli et al. 2010, table 2 (b)), T_j = E[(f(A) - f(A_j))^2] / 2 V (Jansen 1999).
+    With matrices A and B of independent points and A_j, which is A with column j of B:
+    S_j = E[f(B) (f(A_j) - f(A))] / V (Saltelli et al. 2010, table 2 (b)),
+    T_j = E[(f(A) - f(A_j))^2] / 2 V (Jansen 1999).
 
     Args:
         function: points [n, dim] in, values [function, n] out.

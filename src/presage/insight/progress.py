@@ -56,11 +56,11 @@ def timeline(history: History, now: float | None = None) -> list[dict[str, Any]]
     An event names the process that asked; trials that overlap in one process ran in different workers of it, so each
     process has as many lanes as it had trials at once.
     """
-    spans = [
-        (t.suggested, t.finished if t.finished is not None else now, t)
-        for t in history.trials
-        if t.suggested is not None and (t.finished is not None or (now is not None and t.state == "running"))
-    ]
+    spans: list[tuple[float, float, Trial]] = []
+    for t in history.trials:
+        until = now if t.finished is None and t.state == "running" else t.finished
+        if t.suggested is not None and until is not None:
+            spans.append((t.suggested, until, t))
     ends: dict[tuple[str, int], float] = {}
     rows = []
     for start, end, t in sorted(spans, key=lambda span: (span[0], span[2].number)):

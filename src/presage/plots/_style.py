@@ -1,8 +1,8 @@
-"""One look for all figures: colours that the colour-blind can tell apart, and shapes that tell apart what colours do."""
+"""One look for all figures: colours that the colour-blind can tell apart, and shapes that say the same."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from matplotlib import rc_context
@@ -29,7 +29,7 @@ SEVERAL_DECADES = 300.0  # ratio of largest to smallest distance from the best a
 @contextmanager
 def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), **more: Any) -> Iterator[tuple]:
     """A figure and its axes [rows, columns]; settings hold inside the block only."""
-    with rc_context(RC):
+    with rc_context(cast(Any, RC)):
         made = Figure(figsize=size, layout="constrained")
         yield made, made.subplots(rows, columns, squeeze=False, **more)
 

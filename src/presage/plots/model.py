@@ -19,7 +19,8 @@ MOST_PANELS = 12  # dimensions that are shown; of more, the most important ones
 
 
 def posterior(
-    study: Any, name: str | None = None, *, at: Mapping[str, Any] | None = None, samples: int = 3, count: int | None = None
+    study: Any, name: str | None = None, *, at: Mapping[str, Any] | None = None, samples: int = 3,
+    count: int | None = None,
 ) -> Figure:  # fmt: skip
     """The surrogate along one dimension: mean, band, a few samples, the data, and the acquisition below.
 
@@ -237,12 +238,14 @@ def contour(
             failed = [t for t in record.trials if t.failure and first in t.params and second in t.params]
             ax.plot(
                 style.positions(record.space[first], [t.params[first] for t in failed]),
-                style.positions(record.space[second], [t.params[second] for t in failed]), "x", color="black", markersize=5,
+                style.positions(record.space[second], [t.params[second] for t in failed]),
+                "x", color="black", markersize=5,
             )  # fmt: skip
             best = record.best.params
             if first in best and second in best:
                 ax.plot(
-                    style.positions(record.space[first], [best[first]]), style.positions(record.space[second], [best[second]]),
+                    style.positions(record.space[first], [best[first]]),
+                    style.positions(record.space[second], [best[second]]),
                     "*", color=style.ORANGE, markeredgecolor="black", markersize=12,
                 )  # fmt: skip
             style.set_axis(ax, "x", first, record.space[first])

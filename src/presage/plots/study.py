@@ -73,7 +73,7 @@ def parallel(study: Any, *, most: int = 500) -> Figure:
             ax.plot(
                 range(len(names)), record.history.points[t.number], color=style.VERMILION if best else colors(quality),
                 alpha=1.0 if best else 0.35 + 0.5 * quality, linewidth=2.2 if best else 0.8,
-                marker="o", markersize=4 if best else 1.5,  # where a neighbour does not exist, a line would show nothing
+                marker="o", markersize=4 if best else 1.5,  # a line shows nothing where a neighbour is absent
             )  # fmt: skip
         for column, name in enumerate(names):
             dimension = record.space[name]
