@@ -70,9 +70,8 @@ class Live(View):
         began = time.monotonic()
         left = remaining(study)
         self.spent += time.monotonic() - began
-        self.outlook = (
-            f"{left.probability:.0%} chance of more than {left.worth:.2g} better · expected {left.expected:.2g}"
-        )
+        chance = f"{left.probability:.0%} chance of more than {left.worth:.2g} better"
+        self.outlook = f"after {complete} values: {chance}, {left.expected:.2g} expected"
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group

@@ -55,7 +55,8 @@ def html(study: Any) -> str:
         f"<h1>{_text(record.name)}</h1>",
         f'<p class="dim">presage report, {_when(time.time())}; study of {_when(facts["created"])}</p>',
         _numbers(facts), _best(record), _outlook(record),
-        *(_figure(record, name, title) for name, title in FIGURES.items()), _settings(record), _diagnostics(record), _failures(record), _notes(record), _trials(record),
+        *(_figure(record, name, title) for name, title in FIGURES.items()),
+        _settings(record), _diagnostics(record), _failures(record), _notes(record), _trials(record),
     ]  # fmt: skip
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

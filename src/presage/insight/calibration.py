@@ -35,6 +35,13 @@ def foretell(record: Record, start: int | None = None, growth: float = 0.125) ->
         start: values seen before the first prediction; by default the initial design.
         growth: how many more are foretold before the next fit, as a share of those seen.
     """
+    key = (record.history.seq, start, growth)
+    if record.foretold is None or record.foretold[0] != key:
+        record.foretold = key, _foretell(record, start, growth)
+    return record.foretold[1]
+
+
+def _foretell(record: Record, start: int | None, growth: float) -> Foretold:
     complete = record.complete
     seen = max(2, record.history.header["initial"] if start is None else start)
     parts: list[tuple[np.ndarray, ...]] = []

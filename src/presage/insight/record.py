@@ -39,6 +39,9 @@ class Record:
     history: History
     suggester: Suggester
     state: dict[str, np.ndarray] = field(default_factory=dict)
+    foretold: tuple[Any, Any] | None = field(
+        default=None, repr=False
+    )  # the last answer of `foretell`, which takes long
     _model: tuple[int, Model] | None = field(default=None, repr=False)
 
     @staticmethod
