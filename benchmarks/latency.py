@@ -127,7 +127,9 @@ def main() -> None:
 
     for n in SIZES:
         theirs = botorch_warm(n, 5 if n <= 100 else 2) if both else []
-        add(f"warm suggestion, n = {n}", presage_warm(n, arguments.repeats), theirs)
+        add(
+            f"warm suggestion, n = {n}", presage_warm(n, max(arguments.repeats, n // 20 + 5)), theirs
+        )  # refits among them
     add(
         "new process, 60 trials", new_process(PRESAGE_TRIALS, 60, 3), new_process(BOTORCH_TRIALS, 60, 1) if both else []
     )

@@ -6,7 +6,26 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from presage.acquisitions import Context, Feasible, LogExpectedImprovement
+from presage.acquisitions import (
+    ConfidenceBound,
+    Constrained,
+    Context,
+    EntropySearch,
+    ExpectedImprovement,
+    Exploration,
+    Feasible,
+    JointEntropySearch,
+    KnowledgeGradient,
+    LogExpectedImprovement,
+    MaxValueEntropySearch,
+    NoisyExpectedImprovement,
+    PerCost,
+    PredictiveEntropySearch,
+    ProbabilityOfImprovement,
+    ThompsonSampling,
+    UnderSampled,
+    gp_ucb,
+)
 from presage.acquisitions.improvement import log_improvement
 from presage.observations import observe
 from presage.surrogates import GaussianProcess, Marginal
@@ -24,6 +43,106 @@ class TestLogExpectedImprovement(AcquisitionSuite):
 class TestFeasible(AcquisitionSuite):
     def make(self, data):
         return Feasible.learned(LogExpectedImprovement(), data)
+
+
+class TestExpectedImprovement(AcquisitionSuite):
+    def make(self, data):
+        return ExpectedImprovement()
+
+
+class TestProbabilityOfImprovement(AcquisitionSuite):
+    def make(self, data):
+        return ProbabilityOfImprovement()
+
+
+class TestConfidenceBound(AcquisitionSuite):
+    def make(self, data):
+        return ConfidenceBound()
+
+
+class TestScheduledBound(AcquisitionSuite):
+    def make(self, data):
+        return ConfidenceBound(gp_ucb)
+
+
+class TestExploration(AcquisitionSuite):
+    likes_low_means = False
+
+    def make(self, data):
+        return Exploration()
+
+
+class TestThompsonSampling(AcquisitionSuite):
+    likes_variance = False  # of one function drawn there is none
+
+    def make(self, data):
+        return ThompsonSampling()
+
+
+class TestUnderSampled(AcquisitionSuite):
+    likes_variance = False
+
+    def make(self, data):
+        return UnderSampled()
+
+
+class TestNoisyExpectedImprovement(AcquisitionSuite):
+    likes_low_means = likes_variance = False  # the incumbent is f at observed points, which moves with all of f
+
+    def make(self, data):
+        return NoisyExpectedImprovement()
+
+
+class TestKnowledgeGradient(AcquisitionSuite):
+    likes_low_means = likes_variance = False  # at a point whose mean is the least already, neither counts
+
+    def make(self, data):
+        return KnowledgeGradient(points=12)
+
+
+class TestMaxValueEntropySearch(AcquisitionSuite):
+    likes_low_means = likes_variance = False  # all of f is scaled at once, which entropies do not see
+
+    def make(self, data):
+        return MaxValueEntropySearch(samples=8)
+
+
+class TestJointEntropySearch(AcquisitionSuite):
+    likes_low_means = likes_variance = False
+
+    def make(self, data):
+        return JointEntropySearch(samples=8)
+
+
+class TestEntropySearch(AcquisitionSuite):
+    likes_low_means = likes_variance = False
+
+    def make(self, data):
+        return EntropySearch(points=10)
+
+
+class TestPredictiveEntropySearch(AcquisitionSuite):
+    likes_low_means = likes_variance = False
+
+    def make(self, data):
+        return PredictiveEntropySearch(points=10)
+
+
+class TestFeasibleEntropySearch(AcquisitionSuite):
+    likes_low_means = likes_variance = False
+
+    def make(self, data):
+        return Feasible.learned(EntropySearch(points=10), data)
+
+
+class TestPerCost(AcquisitionSuite):
+    def make(self, data):
+        return PerCost(LogExpectedImprovement(), Waves(level=2.0))
+
+
+class TestConstrained(AcquisitionSuite):
+    def make(self, data):
+        return Constrained(ExpectedImprovement(), Waves(level=0.3))
 
 
 # log h(z), h(z) = phi(z) + z Phi(z).

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.gaussian_process.kernels import Matern as SkMatern
 
-from presage.kernels import ABSENT, feature_owners, features, matern52, squared_distance
+from presage.kernels import ABSENT, Axes, Linear, Matern, SquaredExponential, Warped
+from presage.means import ConstantMean, GivenMean, HalfwayMean, LinearMean, ZeroMean
 from presage.observations import Column, observe
-from presage.surrogates import GaussianProcess
-from presage.surrogates.gaussian_process import Table, cholesky, condition, energy
+from presage.priors import Gamma
+from presage.surrogates import GaussianProcess, StudentTProcess
+from presage.surrogates.gaussian import Model, Table, cholesky, condition, energy
 from presage.testing.surrogates import (
     MIXED,
     PLAIN,
@@ -44,6 +48,16 @@ class TestGaussianProcessWithoutWarp(SurrogateSuite):
         return GaussianProcess(warp=None)
 
 
+class TestStudentTProcess(SurrogateSuite):
+    def make(self):
+        return StudentTProcess()
+
+
+class TestComposedKernel(SurrogateSuite):
+    def make(self):
+        return GaussianProcess(Warped(Matern()) + Linear(), LinearMean(), warp=None)
+
+
 # The same model, written a second time for one pair of points.
 
 
@@ -69,7 +83,8 @@ def matrix(a, b, columns, theta):
 
 def dense(data, theta, x):
     """Mean and covariance at x by numpy.linalg.solve."""
-    X, y, noise, mean = data.x[data.mask], data.y[data.mask], math.exp(theta[-3]), theta[-2]
+    d = len(data.columns)
+    X, y, noise, mean = data.x[data.mask], data.y[data.mask], math.exp(theta[d + 1]), theta[d + 2]
     K = matrix(X, X, data.columns, theta) + np.diag(noise + data.noise[data.mask])
     k = matrix(x, X, data.columns, theta)
     return mean + k @ np.linalg.solve(K, y - mean), matrix(x, x, data.columns, theta) - k @ np.linalg.solve(K, k.T)
@@ -83,11 +98,18 @@ def thetas(d, count, noise=(1e-3, 1e-1), seed=0, exponent=(1.0, 1.0)):
     return rng.uniform(low, high, (count, d + 4))
 
 
+def model(data, warped=False):
+    """The default process; values left alone or warped."""
+    return (GaussianProcess() if warped else GaussianProcess(warp=None)).model(data.columns)
+
+
+def table(data):
+    return Table.of(data, Axes(data.columns))
+
+
 def at(data, theta):
-    """The posterior with given hyperparameters, values left alone."""
-    return GaussianProcess(warp=None).fit(
-        data, rng=np.random.default_rng(0), previous={"theta": theta[None]}, keep=True
-    )[0]
+    """The posterior with given hyperparameters (the exponent is not used), values left alone."""
+    return condition(model(data), table(data), theta[None, :-1])
 
 
 # Jitter is 1e-10 of the process variance (at most 3) and the noise here at least 1e-2 of 1: relatively 3e-8 of what is
@@ -99,11 +121,11 @@ CLOSE = 1e-7
 def test_the_posterior_is_that_of_dense_algebra(name):
     data = DATA[name]
     known = np.where(np.arange(len(data.y)) % 3 == 0, 0.2, 0.0)
-    for table in (data, observe(data.x, smooth(data.x), data.columns, stddev=known)):
+    for seen in (data, observe(data.x, smooth(data.x), data.columns, stddev=known)):
         x = plain_points(10, seed=5) if data.columns == PLAIN else mixed_points(10, seed=5)
         for theta in thetas(len(data.columns), 3, noise=(1e-2, 1e-1)):
-            law = at(table, theta).marginal(x)
-            mean, cov = dense(table, theta, x)
+            law = at(seen, theta).marginal(x)
+            mean, cov = dense(seen, theta, x)
             assert np.abs(law.mean[0] - mean).max() < CLOSE
             assert np.abs(law.variance[0] - np.diag(cov)).max() < CLOSE
             assert np.array_equal(law.weight, [1.0])
@@ -112,7 +134,7 @@ def test_the_posterior_is_that_of_dense_algebra(name):
 def test_the_posterior_is_that_of_scikit_learn():
     data, x = DATA["plain"], plain_points(20, seed=5)
     for theta in thetas(2, 4, noise=(1e-2, 1e-1)):
-        kernel = ConstantKernel(math.exp(theta[2])) * Matern(np.exp(theta[:2]), nu=2.5)
+        kernel = ConstantKernel(math.exp(theta[2])) * SkMatern(np.exp(theta[:2]), nu=2.5)
         peer = GaussianProcessRegressor(kernel, alpha=math.exp(theta[3]), optimizer=None).fit(data.x, data.y - theta[4])
         mean, stddev = peer.predict(x, return_std=True)
         law = at(data, theta).marginal(x)
@@ -123,8 +145,8 @@ def test_the_posterior_is_that_of_scikit_learn():
 def test_a_posterior_of_several_hyperparameters_is_a_mixture():
     data, x = DATA["mixed"], mixed_points(6, seed=5)
     several = thetas(4, 3)
-    mixture = condition(Table.of(data), several, warped=False)
-    parts = [condition(Table.of(data), theta[None], warped=False).marginal(x) for theta in several]
+    mixture = condition(model(data), table(data), several[:, :-1])
+    parts = [at(data, theta).marginal(x) for theta in several]
     law = mixture.marginal(x)
     assert np.allclose(law.weight, 1 / 3)
     assert np.allclose(law.mean, np.vstack([part.mean for part in parts]), atol=1e-12)
@@ -157,9 +179,10 @@ WARPS = {"values left alone": (False, (1.0, 1.0)), "warped": (True, (-1.0, 1.0))
 def test_energy_is_the_negative_log_posterior(name, warp):
     data, (warped, exponents) = DATA[name], WARPS[warp]
     d = len(data.columns)
-    center, spread = GaussianProcess().prior(d)
     several = thetas(d, 4, noise=(1e-2, 1e-1), exponent=exponents)
-    value, _ = energy(several, Table.of(data), center, spread, warped)
+    spread = [math.sqrt(3.0)] * d + [1.0, 3.0, 1.0, 1.0]
+    center = [math.log(0.205 * math.sqrt(d))] * d + [0.0, math.log(1e-4), 0.0, 1.0]
+    value, _ = energy(model(data, warped), table(data), several if warped else several[:, :-1])
     expected = []
     for theta in several:
         K = matrix(data.x, data.x, data.columns, theta) + math.exp(theta[d + 1]) * np.eye(len(data.y))
@@ -180,13 +203,17 @@ def test_energy_is_the_negative_log_posterior(name, warp):
 @pytest.mark.parametrize("name", DATA)
 def test_energy_has_the_gradient_of_finite_differences(name, warp):
     data, (warped, exponents) = DATA[name], WARPS[warp]
-    center, spread = GaussianProcess().prior(len(data.columns))
-    table = Table.of(observe(data.x, smooth(data.x), data.columns, stddev=0.1 * data.x[:, 0]))
+    seen = table(observe(data.x, smooth(data.x), data.columns, stddev=0.1 * data.x[:, 0]))
     several = thetas(len(data.columns), 4, exponent=exponents)
-    _, gradient = energy(several, table, center, spread, warped)
+    several = several if warped else several[:, :-1]
+    assert_gradient(model(data, warped), seen, several)
+
+
+def assert_gradient(model, seen, several):
+    _, gradient = energy(model, seen, several)
 
     def along(step, p):
-        return energy(several + step * np.eye(several.shape[1])[p], table, center, spread, warped)[0]
+        return energy(model, seen, several + step * np.eye(several.shape[1])[p])[0]
 
     for p in range(several.shape[1]):
         slope = central(lambda step, p=p: along(step, p))
@@ -196,35 +223,32 @@ def test_energy_has_the_gradient_of_finite_differences(name, warp):
 
 @pytest.mark.parametrize("name", DATA)
 def test_the_fit_finds_what_scipy_finds(name):
-    data, model = DATA[name], GaussianProcess()
-    d = len(data.columns)
-    center, spread = model.prior(d)
-    lower, upper = model.bounds(d)
-    table = Table.of(data)
+    data = DATA[name]
+    d, process, seen = len(data.columns), model(data, True), table(data)
+    lower, upper = process.priors.lower, process.priors.upper
 
     def one(theta):
-        value, gradient = energy(theta[None], table, center, spread, model.warp is not None)
+        value, gradient = energy(process, seen, theta[None])
         return value[0], gradient[0]
 
     peers = [
         optimize.minimize(one, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))).fun
-        for start in [center, *np.clip(thetas(d, 3, exponent=(0.0, 1.0)), lower, upper)]
+        for start in [process.priors.center, *np.clip(thetas(d, 3, exponent=(0.0, 1.0)), lower, upper)]
     ]
-    found = model.fit(data, rng=np.random.default_rng(0)).state["theta"][0]
+    found = GaussianProcess().fit(data, rng=np.random.default_rng(0)).state["theta"][0]
     # A tenth of a nat: hyperparameters 10% less plausible are as good.
     assert one(found)[0] < min(peers) + 0.1
 
 
 @pytest.mark.parametrize("name", DATA)
 def test_a_warm_start_ends_no_worse_than_a_cold_one(name):
-    whole, model, rng = DATA[name], GaussianProcess(), np.random.default_rng(0)
-    center, spread = model.prior(len(whole.columns))
+    whole, rng = DATA[name], np.random.default_rng(0)
     previous = None
     for count in range(5, len(whole.y) + 1):
         data = observe(whole.x[:count], smooth(whole.x[:count]), whole.columns)
-        warm, cold = (model.fit(data, rng=rng, previous=state).state["theta"] for state in (previous, None))
+        warm, cold = (GaussianProcess().fit(data, rng=rng, previous=state).state["theta"] for state in (previous, None))
         previous = {"theta": warm}
-        value, _ = energy(np.vstack([warm, cold]), Table.of(data), center, spread, model.warp is not None)
+        value, _ = energy(model(data, True), table(data), np.vstack([warm, cold]))
         assert value[0] < value[1] + 0.1, count
 
 
@@ -233,13 +257,14 @@ def test_conditioning_is_refitting_with_kept_hyperparameters(name):
     data = DATA[name]
     first, last = np.arange(len(data.y)) < 9, np.arange(len(data.y)) >= 9
     for theta in thetas(len(data.columns), 2):
-        whole = condition(Table.of(data), theta[None], warped=False)
-        part = Table.at(data.x[first], data.y[first], data.noise[first], data.columns)
-        grown = condition(part, theta[None], warped=False).condition(data.x[last], data.y[last])
+        whole = at(data, theta)
+        part = replace(data, mask=first)
+        grown = at(part, theta).condition(data.x[last], data.y[last])
         x = data.x[:5] * 0.9
-        assert np.allclose(grown.marginal(x).mean, whole.marginal(x).mean, atol=1e-10)
-        assert np.allclose(grown.marginal(x).variance, whole.marginal(x).variance, atol=1e-10)
-        assert abs(grown.incumbent() - whole.incumbent()) < 1e-10
+        # the jitter of the last block is 1e-10 of its own variance, not of the whole
+        assert np.allclose(grown.marginal(x).mean, whole.marginal(x).mean, atol=1e-6)
+        assert np.allclose(grown.marginal(x).variance, whole.marginal(x).variance, atol=1e-6)
+        assert abs(grown.incumbent() - whole.incumbent()) < 1e-6
 
 
 # The kernel.
@@ -263,19 +288,13 @@ def test_the_kernel_is_the_one_for_pairs_and_positive_definite(columns, seed):
         if column.conditional:
             x[rng.random(12) < 0.4, j] = np.nan
     theta = thetas(len(columns), 1, seed=seed)[0]
-    scaled = features(x, tuple(columns)) / np.exp(theta[: len(columns)])[feature_owners(tuple(columns))]
-    K = math.exp(theta[len(columns)]) * matern52(squared_distance(scaled, scaled))[0]
+    axes = Axes(tuple(columns))
+    at = axes.features(x)
+    K = Matern().evaluate(theta[: len(columns) + 1], at, at, axes).value
     # |a|^2 is at most 3 per column over a lengthscale of 0.1, so a squared distance has an error of 1e-13, and the
     # kernel, whose slope in it is at most 5/6 of the variance, one of 3e-13.
     assert np.abs(K - matrix(x, x, columns, theta)).max() < 1e-12
     assert np.linalg.eigvalsh(K).min() > -12 * 1e-12
-
-
-def test_the_kernel_has_the_slope_of_finite_differences():
-    square = np.geomspace(0.05, 50, 30)
-    assert np.allclose(matern52(square)[1], central(lambda step: matern52(square + step)[0]), rtol=1e-7)
-    assert matern52(np.zeros(1))[0] == 1.0
-    assert matern52(np.zeros(1))[1] == -5 / 6
 
 
 # Numerical trouble.
@@ -285,7 +304,8 @@ def test_repeated_points_without_noise():
     x = np.repeat(plain_points(6), 3, axis=0)
     y = smooth(x)
     theta = np.array([*np.log([0.5, 0.5, 1.0, 1e-30]), 0.0, 1.0])
-    posterior = condition(Table.at(x, y, np.zeros(18), PLAIN), theta[None], warped=False)
+    data = replace(observe(x, y, PLAIN), y=y)
+    posterior = at(data, theta)
     law = posterior.marginal(x)
     # The jitter that lets a singular matrix be factored is at most 1e-6 here: it acts as noise on three equal values.
     assert np.abs(law.mean - y).max() < 1e-4
@@ -293,7 +313,7 @@ def test_repeated_points_without_noise():
     assert law.variance.max() < 1e-5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        value, gradient = energy(theta[None], Table.of(observe(x, y, PLAIN)), *GaussianProcess().prior(2), True)
+        value, gradient = energy(model(data, True), table(data), theta[None])
     assert not np.isnan(value).any()
     assert not np.isnan(gradient).any()
 
@@ -320,3 +340,134 @@ def test_mixed_columns_matter():
     truth = np.where(np.isnan(new[:, 3]), 2.0, 0.0) + (new[:, 2] > 2 / 3)
     mean, _ = posterior.predict(new)
     assert np.abs(data.center + data.scale * mean - truth).max() < 0.1
+
+
+# Means and tails.
+
+
+MEANS = {
+    "zero": ZeroMean(),
+    "constant": ConstantMean(),
+    "linear": LinearMean(),
+    "halfway": HalfwayMean(),
+    "given": GivenMean(lambda x: 3.0 + 2.0 * np.nansum(x, axis=1)),
+}
+
+
+@pytest.mark.parametrize("warped", [False, True])
+@pytest.mark.parametrize("name", MEANS)
+def test_every_mean_has_the_gradient_of_finite_differences(name, warped):
+    data = DATA["mixed"]
+    process = GaussianProcess(mean=MEANS[name], warp=(1.0, 1.0) if warped else None).model(data.columns)
+    theta = process.priors.center + 0.3 * np.random.default_rng(0).standard_normal((2, process.priors.size))
+    theta = np.clip(theta, process.priors.lower + 1e-2, process.priors.upper - 1e-2)
+    assert_gradient(process, table(data), theta)
+    posterior = condition(process, table(data), theta)
+    x = mixed_points(5, seed=3)
+    _, slope, _ = posterior.marginal_gradient(x)
+    for j in (0, 3):
+        step = np.zeros(4)
+        step[j] = 1e-5
+        moved = (posterior.marginal(x + step).mean - posterior.marginal(x - step).mean) / 2e-5
+        assert np.allclose(slope[..., j], np.nan_to_num(moved), atol=1e-5)
+
+
+def test_a_known_function_is_the_mean():
+    """Far from the data a process returns to its mean, and values that lie on it leave nothing to learn."""
+    known = lambda x: 5.0 - 40.0 * x[:, 0]  # noqa: E731
+    x = plain_points(10)
+    data = observe(x, known(x), PLAIN)
+    posterior = GaussianProcess(mean=GivenMean(known), warp=None).fit(data, rng=np.random.default_rng(0)).posterior
+    new = plain_points(10, seed=1)
+    mean, _ = posterior.predict(new)
+    assert np.abs(data.center + data.scale * mean - known(new)).max() < 1e-8
+
+
+def test_halfway_is_halfway():
+    data = DATA["plain"]
+    theta = np.array([[math.log(1e-3)] * 2 + [0.0, -5.0]])
+    process = GaussianProcess(mean=HalfwayMean(), warp=None).model(data.columns)
+    law = condition(process, table(data), theta).marginal(np.array([[0.123, 0.987]]))
+    assert abs(law.mean[0, 0] - 0.5 * data.y.min()) < 1e-9  # the values have mean 0
+
+
+def student(data, warped=False):
+    process = GaussianProcess(warp=(1.0, 1.0) if warped else None).model(data.columns)
+    return replace(process, tail=Gamma(2.0, 0.1))
+
+
+def test_the_energy_of_a_student_t():
+    """SciPy's multivariate t, whose shape is the covariance times (df - 2) / df."""
+    data = DATA["plain"]
+    n, several = len(data.y), thetas(2, 3, noise=(1e-2, 1e-1))
+    several[:, -1] = np.log([0.5, 3.0, 40.0])  # df - 2
+    value, _ = energy(student(data), table(data), several, prior=False)
+    expected = []
+    for theta in several:
+        K = matrix(data.x, data.x, data.columns, theta) + math.exp(theta[3]) * np.eye(n)
+        df = 2.0 + math.exp(theta[-1])
+        law = stats.multivariate_t(np.full(n, theta[4]), K * (df - 2.0) / df, df=df)
+        expected.append(-law.logpdf(data.y))
+    assert np.abs(np.diff(value) - np.diff(expected)).max() < CLOSE * np.abs(value).max()
+
+
+@pytest.mark.parametrize("warped", [False, True])
+def test_the_energy_of_a_student_t_has_the_gradient_of_finite_differences(warped):
+    data = DATA["mixed"]
+    process = student(data, warped)
+    theta = np.column_stack([thetas(4, 3, exponent=(0.0, 0.9))[:, : 8 if warped else 7], np.log([0.5, 3.0, 40.0])])
+    assert_gradient(process, table(data), theta)
+
+
+def test_the_posterior_of_a_student_t_is_a_conditional_of_the_joint():
+    """The density of one more value is the quotient of two joint densities, which SciPy knows."""
+    data, x = DATA["plain"], plain_points(4, seed=5)
+    theta = thetas(2, 1, noise=(1e-2, 1e-1))[0]
+    theta[-1] = math.log(3.0)
+    df, noise = 5.0, math.exp(theta[3])
+    posterior = condition(student(data), table(data), theta[None])
+    for point, y in zip(x, (-1.0, 0.0, 0.5, 2.0), strict=True):
+        both = np.vstack([data.x, point])
+        K = (matrix(both, both, data.columns, theta) + noise * np.eye(len(both))) * (df - 2.0) / df
+        joint = stats.multivariate_t(np.full(len(both), theta[4]), K, df=df).logpdf(np.append(data.y, y))
+        seen = stats.multivariate_t(np.full(len(data.y), theta[4]), K[:-1, :-1], df=df).logpdf(data.y)
+        log_density, _ = posterior.foretold(point[None], np.array([y]), np.zeros(1))
+        assert abs(log_density[0] - (joint - seen)) < 1e-6
+    # leaving one out, by the same quotient
+    K = (matrix(data.x, data.x, data.columns, theta) + noise * np.eye(len(data.y))) * (df - 2.0) / df
+    whole = stats.multivariate_t(np.full(len(data.y), theta[4]), K, df=df).logpdf(data.y)
+    for i in range(3):
+        rest = np.arange(len(data.y)) != i
+        part = stats.multivariate_t(np.full(rest.sum(), theta[4]), K[np.ix_(rest, rest)], df=df).logpdf(data.y[rest])
+        assert abs(posterior.leave_one_out()[i] - (whole - part)) < 1e-6
+
+
+def test_type_two_likelihood_ignores_the_prior():
+    from presage.surrogates.hyperparameters import Mode
+
+    data = DATA["plain"]
+    process, seen = model(data), table(data)
+    rng = np.random.default_rng(0)
+    with_prior, without = (Mode(prior).find(process, seen, None, rng=rng).theta for prior in (True, False))
+    assert energy(process, seen, without, prior=False)[0] < energy(process, seen, with_prior, prior=False)[0] - 0.1
+
+
+@pytest.mark.parametrize("kernel", [Matern(), SquaredExponential() + Linear()], ids=["matern", "sum"])
+def test_scores_of_a_true_model_are_honest(kernel):
+    """Values drawn from the process itself: 50 % and 90 % intervals cover what they say, over many points."""
+    rng = np.random.default_rng(0)
+    x = rng.random((300, 2))
+    axes = Axes(PLAIN)
+    process = Model(kernel, ZeroMean(), PLAIN, GaussianProcess().noise, 1e-8, None)
+    theta = process.priors.center.copy()
+    theta[process.noise_at] = math.log(0.01)
+    K = kernel.evaluate(theta[: process.noise_at], axes.features(x), axes.features(x), axes).value
+    cover = []
+    for _ in range(40):
+        y = np.linalg.cholesky(K + 0.01 * np.eye(300)) @ rng.standard_normal(300)
+        seen = Table(x[:30], axes.features(x[:30]), y[:30], np.zeros(30), 0.0, 1.0)
+        posterior = condition(process, seen, theta[None])
+        fresh = replace(observe(x[30:], y[30:], PLAIN), y=y[30:], center=0.0, scale=1.0)
+        cover.append(posterior.score(fresh)[1:3])
+    mean, error = np.mean(cover, axis=0), np.std(cover, axis=0) / math.sqrt(40)
+    assert (np.abs(mean - [0.5, 0.9]) < 4.0 * error).all()

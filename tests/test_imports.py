@@ -18,20 +18,22 @@ LAYERS = """
     space
     trial
     observations
-    sobol lbfgs threads warping kernels inference
+    sobol lbfgs threads warping priors inference networks
+    kernels means
     surrogates
     acquisitions
     proposers
     executors storage functions
-    history
-    suggester
+    history leases
+    journal suggester
+    ledger replay audit
     study
     table insight
     advice plots
     progress dashboard report
     loop
     benchmarks
-    testing cli
+    testing cli sklearn
 """
 ORDER = {name: layer for layer, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 
@@ -93,7 +95,7 @@ def test_the_walk_sees_every_kind_of_import(tmp_path):
     file.write_text(
         "import numpy, presage.space\nfrom presage import lbfgs, Result, __version__\nfrom presage.trial import Trial\n"
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from presage.study import Study\n"
-        "def f():\n    from presage.history import myself\n"
+        "def f():\n    from presage.history import History\n"
     )
     assert imports(file) == {"space", "lbfgs", "loop", "trial", "history"}
     assert imports(ROOT / "study.py") >= {"history", "suggester", "loop"}
@@ -135,3 +137,13 @@ result = presage.minimize(lambda p: p["x"] * p["n"], space, trials=10, seed=0, p
 assert result.trials[-1].source == "model"
 """
     assert loaded(code) & HEAVY <= {"scipy"}
+
+
+def test_random_search_on_a_file_imports_no_scipy(tmp_path):
+    code = f"""
+import presage
+space = presage.Space({{"x": presage.Float(0, 1), "n": presage.Int(1, 9)}})
+study = presage.Study(space, surrogate="random", storage={str(tmp_path / "study.db")!r})
+study.optimize(lambda p: p["x"] * p["n"], 3)
+"""
+    assert loaded(code) & HEAVY <= {"sqlalchemy"}

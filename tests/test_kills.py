@@ -8,9 +8,10 @@ import pytest
 import presage.testing.kills as kills
 from presage.history import History
 from presage.space import Float, Space
-from presage.storage import Event, Storage, open_storage
+from presage.storage import Event, open_storage
 from presage.study import Study
 from presage.testing.kills import Report, integrity, kill_test
+from presage.testing.storage import Wrapped
 
 
 def test_nothing_is_lost_in_thirty_kills(tmp_path):
@@ -96,11 +97,12 @@ def test_the_tool_knows_the_rules_of_trials(payloads, rule):
 
 
 # Two processes that find the same orphan, interleaved as a scheduler might.
-class Delayed(Storage):
+class Delayed(Wrapped):
     """Lets somebody else go first, once, before an event of a certain type is appended."""
 
     def __init__(self, storage, kind, first):
-        self.storage, self.kind, self.first = storage, kind, first
+        super().__init__(storage)
+        self.kind, self.first = kind, first
 
     def append(self, study, payloads, *, claims=(), state=None):
         payloads = list(payloads)
@@ -109,47 +111,25 @@ class Delayed(Storage):
             first()
         return self.storage.append(study, payloads, claims=claims, state=state)
 
-    def create(self, *args):
-        return self.storage.create(*args)
-
-    def read(self, *args):
-        return self.storage.read(*args)
-
-    def state(self, *args):
-        return self.storage.state(*args)
-
-    def studies(self):
-        return self.storage.studies()
-
-    def delete(self, *args):
-        return self.storage.delete(*args)
-
 
 SPACE = Space({"x": Float(0, 1)})
 
 
-@pytest.fixture
-def shared(monkeypatch):
-    """Makes a storage with a study whose trial 0 was left behind by processes that are gone."""
-    monkeypatch.setattr("presage.history._gone", lambda owner: owner.startswith("gone:"))
-
-    def make(deaths):
-        storage = open_storage(None)
+def shared(deaths):
+    """A storage with a study whose trial 0 was left behind by so many workers that are lost."""
+    storage = open_storage(None)
+    for _ in range(deaths):
         study = Study(SPACE, surrogate="random", seed=0, storage=storage)
-        with monkeypatch.context() as patch:
-            for death in range(deaths):
-                patch.setattr("presage.study.myself", lambda death=death: f"gone:{death}:1")
-                assert study.ask().number == 0
-        return storage
-
-    return make
+        assert study.ask().number == 0
+        storage.renew(study.name, study._hand.owner, 0.0)
+    return storage
 
 
 def opened(storage):
     return Study(SPACE, surrogate="random", storage=storage)
 
 
-def test_an_orphan_is_given_to_one_of_two(shared):
+def test_an_orphan_is_given_to_one_of_two():
     storage = shared(deaths=1)
     fast = opened(storage)
 
@@ -163,7 +143,7 @@ def test_an_orphan_is_given_to_one_of_two(shared):
     assert [trial.state for trial in slow.trials] == ["complete", "complete", "running"]
 
 
-def test_an_orphan_that_is_given_up_by_two_at_once_is_given_up(shared):
+def test_an_orphan_that_is_given_up_by_two_at_once_is_given_up():
     storage = shared(deaths=3)
     fast = opened(storage)
     slow = opened(Delayed(storage, "failed", lambda: fast.ask()))
@@ -171,7 +151,7 @@ def test_an_orphan_that_is_given_up_by_two_at_once_is_given_up(shared):
     assert [trial.state for trial in slow.trials] == ["failed", "running", "running"]
 
 
-def test_an_orphan_told_at_the_last_moment_is_not_run_again(shared):
+def test_an_orphan_told_at_the_last_moment_is_not_run_again():
     storage = shared(deaths=1)
     slow = opened(Delayed(storage, "started", lambda: opened(storage).tell(0, 1.0)))
     assert slow.ask().number == 1

@@ -1,5 +1,6 @@
 """A study that is killed goes on exactly as it would have, and what a parallel run suggested can be computed again."""
 
+import json
 import math
 import multiprocessing
 import os
@@ -7,15 +8,18 @@ import random
 import signal
 import time
 from contextlib import closing
-from itertools import cycle, groupby
+from itertools import cycle
 
 import numpy as np
 import pytest
 
 from presage import functions
+from presage.journal import unpack
+from presage.replay import replay
 from presage.space import Choice, Float, Int, Space
-from presage.storage import MemoryStorage, Storage, open_storage
-from presage.study import Study, _unpack
+from presage.storage import Event, MemoryStorage, open_storage
+from presage.study import Study
+from presage.testing.storage import Wrapped
 
 MIXED = Space(
     {
@@ -71,7 +75,7 @@ def test_the_reference_is_worth_comparing_with(uninterrupted):
     for problem, study in uninterrupted.items():
         assert len(study.trials) == TRIALS[problem]
         assert sum(source == "model" for _, _, source in suggestions(study)) >= TRIALS[problem] - 8
-        state = _unpack(study.storage.state(study.name)[1])  # from which the next fit starts
+        state = unpack(study.storage.state(study.name)[1])  # from which the next fit starts
         assert any(name.endswith("theta") for name in state)
     failed = [trial.failure is not None for trial in uninterrupted["mixed"].trials]
     assert any(failed)
@@ -83,11 +87,12 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Deadly(Storage):
+class Deadly(Wrapped):
     """A storage whose process dies just before or just after it commits a certain event."""
 
     def __init__(self, path, moment, kind, number):
-        self.storage, self.moment, self.kind, self.number = open_storage(path), moment, kind, number
+        super().__init__(open_storage(path))
+        self.moment, self.kind, self.number = moment, kind, number
 
     def append(self, study, payloads, *, claims=(), state=None):
         payloads = list(payloads)
@@ -98,21 +103,6 @@ class Deadly(Storage):
         if hit and self.moment == "after":
             die()
         return last
-
-    def create(self, *args):
-        return self.storage.create(*args)
-
-    def read(self, *args):
-        return self.storage.read(*args)
-
-    def state(self, *args):
-        return self.storage.state(*args)
-
-    def studies(self):
-        return self.storage.studies()
-
-    def delete(self, *args):
-        return self.storage.delete(*args)
 
 
 MOMENTS = {
@@ -223,26 +213,24 @@ def test_killed_at_each_trial_a_study_goes_on_as_it_would_have(uninterrupted, tm
 
 
 # Replaying.
-def replayed(study):
-    """Each suggestion computed again from the events that it saw, and from the state that the ones before it left."""
-    events = study.storage.read(study.name)
-    state, again = None, []
-    suggested = [payload for _, payload in events if payload["type"] == "suggested"]
-    for seen, batch in groupby(suggested, key=lambda payload: payload["seen"]):
-        past = MemoryStorage()
-        past.create("past", events[0].payload)
-        past.append("past", [payload for _, payload in events[1:seen]], state=state)
-        trials = Study(study.space, storage=past, name="past")._suggest(len(list(batch)))
-        again += [(trial.number, trial.params, trial.source) for trial in trials]
-        stored = past.state("past")
-        state = None if stored is None else stored[1]
-    return again, state
-
-
 def check_replay(study):
-    again, state = replayed(study)
-    assert again == suggestions(study)
-    assert state == study.storage.state(study.name)[1]
+    found = replay(study.storage, study.name)
+    assert found.differences == ()
+    assert found.exact
+    assert found.suggestions == len(suggestions(study))
+
+
+def test_a_replay_notices_what_was_changed(uninterrupted):
+    snapshot = uninterrupted["branin"].storage.snapshot("study")
+    events = json.loads(json.dumps(snapshot.events))
+    third = [payload for _, payload in events if payload["type"] == "suggested"][20]
+    third["params"]["x1"] += 1e-12
+    tampered = MemoryStorage()
+    tampered.restore("study", snapshot._replace(events=[Event(*event) for event in events]))
+    found = replay(tampered, "study")
+    # The fit hardly notices, but this very suggestion is another one.
+    assert third["number"] in [difference.number for difference in found.differences]
+    assert not found.exact
 
 
 def overlap(study):

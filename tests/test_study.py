@@ -217,8 +217,9 @@ def test_a_narrow_axis_is_not_repeated_either():
 
 
 def test_a_batch_spreads_out():
+    """On a function that the model cannot know after eight points; of a bowl it knows the bottom exactly by then."""
     study = Study(SQUARE, seed=0)
-    study.optimize(bowl, 8)
+    study.optimize(lambda p: math.sin(p["x"]) * math.cos(p["y"]) + 0.1 * p["x"], 8)
     batch = np.array([[t.params["x"], t.params["y"]] for t in study.ask(5)])
     gaps = np.linalg.norm(batch[:, None] - batch[None], axis=2)[~np.eye(5, dtype=bool)]
     assert gaps.min() > 0.01
@@ -235,6 +236,7 @@ def test_other_processes_trials_are_not_ours():
                 number = payloads[-1]["number"] + 1
                 other = {**payloads[-1], "number": number, "owner": "elsewhere:1:1", "params": {"x": number / 100}}
                 super().append(study, [other], claims=[f"number:{number}"])
+                super().renew(study, other["owner"], 60.0)
             return last
 
     study = quick(storage=Busy())
@@ -592,7 +594,7 @@ def test_failures_are_learned_from():
         study.optimize(f, 33, max_failures=100)
         failures += sum(t.state == "failed" for t in study.trials[8:])
         assert study.best.value < -2
-    assert failures <= 17  # chance gives 30 of 75 with a standard deviation of 4.2; this is three of them fewer
+    assert failures <= 15  # of 75; chance gives 30 with a standard deviation of 4.2
 
 
 def test_a_lost_worker_says_nothing_about_the_point():

@@ -1,20 +1,19 @@
 """A study's past: what its events add up to. Live studies and resumed ones are made by the same replay."""
 
-import os
-import socket
+import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from presage.errors import StorageError
+from presage.errors import SpaceError, StorageError
 from presage.observations import Observations, columns_of, observe
 from presage.space import Constraint, Space, point_key
 from presage.storage import Event
-from presage.trial import Failure, Trial
+from presage.trial import Failure, Late, Trial
+
+FORMAT = 1  # of the events; a later presage reads every earlier one
 
 
 class History:
@@ -27,11 +26,13 @@ class History:
         space: the search space as it is now.
         stored_space: the same as plain data, in which constraints are counted.
         trials: by number.
-        points: each trial's point on the unit cube.
-        tried: how often each point was handed out or told.
-        owners: which process runs a running trial.
+        waiting: numbers of the trials that wait to be handed out (again).
+        owners: who has each running trial.
         handed: how often each trial was handed out; a claim on it can be won by one process only.
-        ran_by: which process ran each trial last, finished ones included.
+        finished: how many trials are complete or failed.
+        best: number of the complete trial with the best value.
+        since_best: how many values were told after it.
+        ran_by: who ran each trial last, finished ones included.
         paused: whether runs are to start nothing new.
         stopped: sequence number of the last request to stop, 0 without one; runs that began before it end.
         notes: what people wrote: text, trial number or None, seconds since the epoch.
@@ -44,29 +45,53 @@ class History:
         self.space: Space
         self.stored_space: dict[str, Any] = {}
         self.trials: list[Trial] = []
-        self.points: list[np.ndarray] = []
-        self.tried: Counter[str] = Counter()
+        self.waiting: set[int] = set()
         self.owners: dict[int, str] = {}
         self.handed: Counter[int] = Counter()
+        self.finished = 0
+        self.best: int | None = None
+        self.since_best = 0
         self.ran_by: dict[int, str] = {}
         self.paused = False
         self.stopped = 0
         self.notes: list[dict[str, Any]] = []
-        self.finished = 0
         self._constraints = tuple(constraints)
+        self._points: list[np.ndarray] = []
+        self._tried: Counter[str] = Counter()
+        self._tried_upto = 0
+        self._take: dict[Any, Callable[[dict[str, Any]], None]] = {
+            "created": self._on_created, "settings": self._on_settings, "space": self._on_space,
+            "suggested": self._on_suggested, "enqueued": self._on_enqueued, "started": self._on_started,
+            "interrupted": self._on_interrupted, "told": self._on_told, "failed": self._on_failed,
+            "late": self._on_late, "added": self._on_added, "control": self._on_control, "note": self._on_note,
+        }  # fmt: skip
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
-        payload = event.payload
-        if event.seq != self.seq + 1:
-            raise StorageError(f"event {self.seq + 1} must come next, but got {event.seq}: {payload}")
-        # What a later presage adds without a new format changes no trial and may be passed over.
-        take = getattr(self, f"_on_{payload.get('type')}", None)
-        if take is not None:
+        """Take in the next event; StorageError for one that cannot be."""
+        seq, payload = event
+        kind = payload.get("type")
+        take = self._take.get(kind) if isinstance(kind, str) else None
+        if seq != self.seq + 1 or take is None or (kind == "created") != (seq == 1):
+            raise StorageError(
+                f"event {self.seq + 1} must come next and be known, but got {seq}: {_short(payload)}; upgrade presage?"
+            )
+        try:
             take(payload)
-        self.seq = event.seq
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SpaceError) as error:
+            raise StorageError(
+                f"event {seq} must make sense, but got {_short(payload)} ({type(error).__name__}: {error}); "
+                "the storage was damaged or edited: restore it from a copy"
+            ) from error
+        self.seq = seq
 
     def _on_created(self, payload: dict[str, Any]) -> None:
+        if payload.get("format", 1) > FORMAT:
+            raise StorageError(
+                f"this presage reads studies up to format {FORMAT}, but this one has {payload['format']}; upgrade it"
+            )
+        whole = all(type(payload[what]) is int for what in ("seed", "initial", "replicates"))
+        if payload["direction"] not in ("minimize", "maximize") or not whole:
+            raise ValueError("direction, seed, initial and replicates must be what Study takes")
         self.header = payload
         self._on_settings(payload)
         self._take_space(payload["space"])
@@ -76,81 +101,107 @@ class History:
         self.space = Space.from_json(stored, self._constraints)
 
     def _on_settings(self, payload: dict[str, Any]) -> None:
+        for what in ("surrogate", "acquisition"):
+            if not isinstance(payload[what], str) and not isinstance(payload[what]["object"], str):
+                raise TypeError(f"{what} must be a name or describe an object")
         self.settings = {what: payload[what] for what in ("surrogate", "acquisition")}
 
     def _on_space(self, payload: dict[str, Any]) -> None:
         self._take_space(payload["space"])
-        self.points = [self.space.encode(trial.params) for trial in self.trials]
-        self.tried = Counter(point_key(self.space.complete(trial.params)) for trial in self.trials)
+        self._points, self._tried, self._tried_upto = [], Counter(), 0
 
-    def _add(self, number: int, params: dict[str, Any], **fields: Any) -> None:
-        if number != len(self.trials):
-            raise StorageError(f"trial {len(self.trials)} must come next, but got {number}")
-        params = self.space.complete(params)
-        self.trials.append(Trial(number, params, **fields))
-        self.points.append(self.space.encode(params))
-        self.tried[point_key(params)] += 1
+    def _add(self, number: Any, params: dict[str, Any], **fields: Any) -> None:
+        if type(number) is not int or number != len(self.trials):
+            raise StorageError(f"trial {len(self.trials)} must come next, but got {_short(number)}")
+        fields |= {"number": number, "params": self.space.complete(params)}
+        self.trials.append(Trial.quick(fields))
+
+    def _number(self, payload: dict[str, Any]) -> int:
+        number = payload["number"]
+        if type(number) is not int or not 0 <= number < len(self.trials):
+            raise IndexError(f"trials go from 0 to {len(self.trials) - 1}")
+        return number
 
     def _change(self, number: int, **fields: Any) -> None:
-        self.trials[number] = replace(self.trials[number], **fields)
+        self.trials[number] = self.trials[number].but(**fields)
 
     def _on_suggested(self, payload: dict[str, Any]) -> None:
         number = payload["number"]
-        self._add(
-            number,
-            payload["params"],
-            source=payload["source"],
-            suggested=payload["at"],
-            latency=payload.get("latency", 0.0),
-        )
-        self.owners[number] = self.ran_by[number] = payload["owner"]
+        owner, at, latency = str(payload["owner"]), _number(payload["at"]), _number(payload.get("latency", 0.0))
+        self._add(number, payload["params"], source=str(payload["source"]), suggested=at, latency=latency)
+        self.owners[number] = self.ran_by[number] = owner
         self.handed[number] += 1
 
     def _on_enqueued(self, payload: dict[str, Any]) -> None:
         self._add(payload["number"], payload["params"], state="waiting", source="enqueued")
+        self.waiting.add(payload["number"])
 
     def _on_started(self, payload: dict[str, Any]) -> None:
         """A waiting trial, or one whose worker was lost, is handed out (again)."""
-        number = payload["number"]
-        trial = self.trials[number]
+        number = self._number(payload)
+        owner, at, attempt = str(payload["owner"]), _number(payload["at"]), int(payload["attempt"])
         self.handed[number] += 1
-        if trial.finished is not None:  # told meanwhile by somebody who had only its number
+        if self.trials[number].finished is not None:  # told meanwhile by somebody who had only its number
             return
-        self._change(number, state="running", attempt=payload["attempt"], suggested=trial.suggested or payload["at"])
-        self.owners[number] = self.ran_by[number] = payload["owner"]
+        self._change(number, state="running", attempt=attempt, suggested=at)
+        self.waiting.discard(number)
+        self.owners[number] = self.ran_by[number] = owner
 
     def _on_interrupted(self, payload: dict[str, Any]) -> None:
-        number = payload["number"]
-        if self.trials[number].finished is not None:
+        number = self._number(payload)
+        mine = payload.get("owner", self.owners.get(number)) == self.owners.get(number)
+        if self.trials[number].state != "running" or not mine:  # ended, or somebody else's by now
             return
-        self._change(number, state="waiting", attempt=self.trials[number].attempt + payload.get("lost", False))
+        self._change(number, state="waiting", attempt=self.trials[number].attempt + bool(payload.get("lost")))
         self.owners.pop(number, None)
+        self.waiting.add(number)
 
     def _on_told(self, payload: dict[str, Any]) -> None:
-        self._finish(
-            payload, state="complete", values=tuple(payload["values"]), stddev=payload.get("stddev"),
-            metrics=payload.get("metrics", {}),
-        )  # fmt: skip
+        stddev = payload.get("stddev")
+        values = tuple(map(_number, payload["values"]))
+        fields: dict[str, Any] = {"stddev": None if stddev is None else _number(stddev)}
+        if "metrics" in payload:
+            fields["metrics"] = {str(name): _number(value) for name, value in payload["metrics"].items()}
+        self._finish(payload, state="complete", values=values, **fields)
+        self._value(payload["number"], values[0])
 
     def _on_failed(self, payload: dict[str, Any]) -> None:
-        failure = Failure(payload["kind"], payload["message"], payload.get("traceback", ""))
-        self._finish(payload, state="failed", failure=failure)
+        self._finish(payload, state="failed", failure=_failure(payload))
 
     def _finish(self, payload: dict[str, Any], **fields: Any) -> None:
-        number = payload["number"]
-        reports = [(step, value) for step, value in payload.get("reports", ())]
-        self._change(number, reports=reports, finished=payload["at"], **fields)
+        number = self._number(payload)
+        trial = self.trials[number]
+        if trial.finished is not None:
+            raise ValueError(f"trial {number} ended before")
+        if payload.get("reports"):
+            fields["reports"] = [(int(step), _number(value)) for step, value in payload["reports"]]
+        if "late" in payload:  # its worker had lost it, and was the first to tell all the same
+            value = fields["values"][0] if "values" in fields else None
+            fields["late"] = (*trial.late, Late(int(payload["late"]), value, True))
+        self._change(number, finished=_number(payload["at"]), **fields)
         self.owners.pop(number, None)
+        self.waiting.discard(number)
         self.finished += 1
+
+    def _on_late(self, payload: dict[str, Any]) -> None:
+        """What a worker came to that had lost the trial, and that nobody waits for any more."""
+        number = self._number(payload)
+        value = _number(payload["values"][0]) if "values" in payload else None
+        failure = None if value is not None else _failure(payload)
+        late = Late(int(payload["late"]), value, False, failure)
+        self._change(number, late=(*self.trials[number].late, late))
 
     def _on_added(self, payload: dict[str, Any]) -> None:
         """Trials told without having been asked."""
-        for offset, row in enumerate(payload["trials"]):
+        at = _number(payload["at"])
+        for number, row in enumerate(payload["trials"], payload["number"]):
+            values, stddev = tuple(_number(value) for value in row["values"]), row.get("stddev")
             self._add(
-                payload["number"] + offset, row["params"], state="complete", values=tuple(row["values"]),
-                stddev=row.get("stddev"), source="told", finished=payload["at"],
+                number, row["params"], state="complete", values=values, source="told", finished=at,
+                stddev=None if stddev is None else _number(stddev),
             )  # fmt: skip
             self.finished += 1
+            self._value(number, values[0])
 
     def _on_control(self, payload: dict[str, Any]) -> None:
         """Somebody pauses, resumes or stops all runs of the study."""
@@ -159,23 +210,30 @@ class History:
             self.stopped = self.seq + 1
 
     def _on_note(self, payload: dict[str, Any]) -> None:
-        self.notes.append({what: payload.get(what) for what in ("text", "number", "at")})
+        number = None if payload.get("number") is None else self._number(payload)
+        self.notes.append({"text": str(payload["text"]), "number": number, "at": _number(payload["at"])})
 
-    # What follows from it.
-    def unfinished(self) -> Trial | None:
-        """The first trial that nobody works on: waiting, or running in a process of this machine that is gone."""
-        return next(
-            (t for t in self.trials if t.state == "waiting" or (t.state == "running" and self.orphaned(t))), None
-        )
+    def _value(self, number: int, value: float) -> None:
+        if self.best is None or self.sign * value < self.sign * self.trials[self.best].values[0]:
+            self.best, self.since_best = number, 0
+        else:
+            self.since_best += 1
 
-    def orphaned(self, trial: Trial) -> bool:
-        """Whether the process that ran it is known to be gone."""
-        return _gone(self.owners.get(trial.number, ""))
+    # What follows from it; computed when first asked for, since many who open a study never ask.
+    @property
+    def points(self) -> list[np.ndarray]:
+        """Each trial's point on the unit cube."""
+        while len(self._points) < len(self.trials):
+            self._points.append(self.space.encode(self.trials[len(self._points)].params))
+        return self._points
 
-    def running_elsewhere(self) -> int:
-        """How many trials other processes work on."""
-        others = (t for t in self.trials if t.state == "running" and self.owners.get(t.number) != myself())
-        return sum(not self.orphaned(trial) for trial in others)
+    @property
+    def tried(self) -> Counter[str]:
+        """How often each point was handed out or told, by its key."""
+        for trial in self.trials[self._tried_upto :]:
+            self._tried[point_key(self.space.complete(trial.params))] += 1
+        self._tried_upto = len(self.trials)
+        return self._tried
 
     @property
     def sign(self) -> float:
@@ -189,8 +247,9 @@ class History:
             if t.state in ("complete", "running") or (t.failure is not None and t.failure.kind != "lost")
         ]  # fmt: skip
         columns = columns_of(self.space)
+        points = self.points
         return observe(
-            np.array([self.points[t.number] for t in rows]).reshape(len(rows), len(columns)),
+            np.array([points[t.number] for t in rows]).reshape(len(rows), len(columns)),
             np.array([self.sign * t.values[0] if t.values else np.nan for t in rows], dtype=float), columns,
             stddev=np.array([np.nan if t.stddev is None else t.stddev for t in rows], dtype=float),
             failed=np.array([t.state == "failed" for t in rows], dtype=bool),
@@ -198,37 +257,19 @@ class History:
         )  # fmt: skip
 
 
-def myself() -> str:
-    """This process, told apart from a later one with the same number."""
-    return f"{_host()}:{os.getpid()}:{_birth(os.getpid())}"
+def _number(value: Any) -> float:
+    if type(value) not in (float, int) or not math.isfinite(value):
+        raise TypeError(f"a number must be finite, but got {_short(value)}")
+    return value
 
 
-@cache
-def _host() -> str:
-    return socket.gethostname()
+def _failure(payload: dict[str, Any]) -> Failure:
+    kind = payload["kind"]
+    if kind not in ("error", "invalid", "timeout", "lost"):
+        raise ValueError(f"a failure has no kind {_short(kind)}")
+    return Failure(kind, str(payload["message"]), str(payload.get("traceback", "")))
 
 
-def _birth(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty where it is gone or the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]  # a zombie is as gone as it will ever be
-
-
-def _gone(owner: str) -> bool:
-    host, _, rest = owner.rpartition(":")[0].rpartition(":")[0], None, owner
-    pid, birth = rest.split(":")[-2:] if rest.count(":") >= 2 else ("", "")
-    if host != _host() or not pid.isdigit():
-        return False  # another machine: only its heartbeat could tell
-    if os.path.isdir("/proc/self"):
-        return _birth(int(pid)) != birth
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -3,14 +3,15 @@
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from presage.errors import SpaceExhausted, StudyError, TooManyFailures, TrialError
+from presage import leases
+from presage.errors import SpaceExhausted, StudyError, TooManyFailures
 from presage.executors import Runner, open_runner
+from presage.leases import Lease
 from presage.space import Space
 from presage.storage import Storage
 from presage.study import Study
@@ -18,10 +19,12 @@ from presage.trial import Failure, Outcome, Trial
 
 if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
+    from presage.proposers import Proposer
     from presage.surrogates import Surrogate
 
 Callback = Callable[[Study, Trial], Any]
-POLL = 0.1  # seconds between looks at a study whose last trials other processes are running
+# Seconds between looks at what other processes do: few after something happened here, more while nothing does.
+SHORTEST_POLL, LONGEST_POLL = 0.05, 1.0
 
 
 @dataclass(frozen=True)
@@ -72,14 +75,12 @@ class Rules:
             return "trials"
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return "seconds"
-        if self.target is None and self.patience is None:
+        if history.best is None:
             return None
-        values = [self.sign * t.values[0] for t in sorted(history.trials, key=lambda t: t.finished or 0.0) if t.values]
-        if not values:
-            return None
-        if self.target is not None and min(values) <= self.sign * self.target:
+        best = history.trials[history.best].values[0]
+        if self.target is not None and self.sign * best <= self.sign * self.target:
             return "target"
-        if self.patience is not None and len(values) - 1 - values.index(min(values)) >= self.patience:
+        if self.patience is not None and history.since_best >= self.patience:
             return "patience"
         return None
 
@@ -88,7 +89,7 @@ def run(
     study: Study, objective: Callable[..., Any], *, trials: int | None, workers: int = 1,
     executor: str | Executor | Runner | None = None, timeout: float | None = None, seconds: float | None = None,
     target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback] = (), lease: float = leases.SECONDS,
 ) -> Result:  # fmt: skip
     """Evaluate an objective until a rule says stop.
 
@@ -98,7 +99,8 @@ def run(
         trials: stop when the study has so many finished trials, earlier ones and failed ones included; so a script
             that was killed goes on where it was when it is run again.
         workers: trials at once.
-        executor: serial, threads, processes, or any `concurrent.futures.Executor`.
+        executor: serial, threads, processes, dask, dask://host:port, ray, ray://host:port, mpi, or any
+            `concurrent.futures.Executor`.
         timeout: seconds after which an evaluation is killed and fails; needs processes.
         seconds: start nothing new after so long.
         target: stop at a value at least this good.
@@ -106,6 +108,8 @@ def run(
         max_failures: after so many failures in a row, raise TooManyFailures with the last traceback.
         progress: show a progress bar.
         callbacks: called with study and trial after each trial; `study.stop()` ends the run.
+        lease: seconds without a sign of life after which other processes count this one as lost and are given its
+            trials. An objective that holds Python's interpreter lock for so long must run in processes.
 
     Ctrl-C ends the run: what runs is given back to the study, to be run first next time, and the best so far is shown.
     """
@@ -116,6 +120,7 @@ def run(
         ("seconds", seconds),
         ("patience", patience),
         ("max_failures", max_failures),
+        ("lease", lease),
     ):
         if limit is not None and limit <= 0:
             raise StudyError(f"{what} > 0 must hold, but got {limit}")
@@ -131,11 +136,14 @@ def run(
     loop = None
     try:
         with open_runner(executor, workers, timeout) as runner, show(study, trials, progress) as view:
-            loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update])
+            loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update], lease)
             stopped = loop.go()
+        loop.lease.end()
     except BaseException as error:  # the runner is closed and waits for nothing
         if loop is not None:
+            loop.lease.forget()
             loop.give_back()
+            loop.lease.end()
         if loop is None or not isinstance(error, KeyboardInterrupt):
             raise
         stopped = "interrupted"
@@ -150,8 +158,9 @@ class _Loop:
 
     def __init__(
         self, study: Study, objective: Callable[..., Any], rules: Rules, runner: Runner, max_failures: int,
-        callbacks: Sequence[Callback],
+        callbacks: Sequence[Callback], lease: float,
     ):  # fmt: skip
+        self.lease = Lease(study.storage, study.name, "loop", lease)
         self.study, self.objective, self.rules, self.runner = study, objective, rules, runner
         self.max_failures, self.callbacks = max_failures, callbacks
         self.running: dict[Future[Outcome], Trial] = {}
@@ -160,35 +169,50 @@ class _Loop:
         self.exhausted = False
 
     def go(self) -> str:
+        poll = SHORTEST_POLL
         while True:
             self.study._sync()
             stop = self.rules.reason(self.study)
-            while stop is None and not self.exhausted and len(self.running) < self.runner.workers and self._needed():
-                if not self._start() or any(future.done() for future in self.running):
+            while stop is None and not self.exhausted and len(self.running) < self.runner.workers:
+                if not self._start():
+                    break
+                poll = SHORTEST_POLL
+                if any(future.done() for future in self.running):
                     break
             if self.running:
-                done, _ = wait(self.running, timeout=POLL if stop is None else None, return_when=FIRST_COMPLETED)
+                done, _ = wait(self.running, timeout=poll if stop is None else None, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._end(future)
-            elif stop is not None or self.exhausted:
+                    poll = SHORTEST_POLL
+            elif stop is not None or (self.exhausted and not self._busy()):
                 return stop or "exhausted"
-            elif not self._needed():
-                time.sleep(POLL)  # other processes are busy with the last ones, or somebody pressed pause
+            elif self.exhausted or not self._needed():
+                time.sleep(poll)  # other processes are busy with the last ones, and may be lost with them
+                self.exhausted = False
+            poll = min(1.5 * poll, LONGEST_POLL)
 
     def _needed(self) -> bool:
-        """Whether to start another: trials are lacking, those that somebody runs counted as done, and nobody paused."""
-        history = self.study._history
-        if history.paused:
+        """Whether the study still lacks trials, those that somebody evaluates counted as done."""
+        if self.study._history.paused:
             return False
-        busy = len(self.running) + history.running_elsewhere()
-        return self.rules.trials is None or history.finished + busy < self.rules.trials
+        if self.rules.trials is None:
+            return True
+        return self.study._history.finished + self._busy() < self.rules.trials
+
+    def _busy(self) -> int:
+        """How many trials are being evaluated, here or elsewhere. What a person asked for may never be."""
+        owners = self.study._history.owners.values()
+        return sum(not leases.by_hand(owner) and not self.lease.lost(owner) for owner in owners)
 
     def _start(self) -> bool:
         try:
-            self.held = self.study.ask()
+            trials = self.study.ask_as(self.lease, 1, self._needed)
         except SpaceExhausted:
             self.exhausted = True
             return False
+        if not trials:
+            return False
+        self.held = trials[0]
         future = self.runner.submit(self.objective, self.held)
         self.running[future] = self.held
         self.held = None
@@ -197,15 +221,12 @@ class _Loop:
     def _end(self, future: Future[Outcome]) -> None:
         trial = self.running[future]
         outcome = Outcome(failure=Failure("lost", "cancelled")) if future.cancelled() else future.result()
-        try:
-            self.study.tell_outcome(trial, outcome)
-        except TrialError as error:  # somebody else told it meanwhile, and theirs counts
-            warnings.warn(f"{error}; what was computed here is not used: {outcome}", stacklevel=2)
+        counts = self.study.tell_outcome(trial, outcome, self.lease)
         del self.running[future]
-        told = self.study._history.trials[trial.number]
-        if told.state == "waiting":  # its worker was lost
+        if not counts:  # its worker was lost, or others were given it
             self.exhausted = False
             return
+        told = self.study._history.trials[trial.number]
         self.in_a_row = self.in_a_row + 1 if told.failure else 0
         for callback in self.callbacks:
             callback(self.study, told)
@@ -215,14 +236,15 @@ class _Loop:
 
     def give_back(self) -> None:
         for trial in [*self.running.values(), *([self.held] if self.held else [])]:
-            if self.study._history.trials[trial.number].state == "running":
-                self.study.interrupt(trial)
+            if self.study._history.owners.get(trial.number) == self.lease.owner:
+                self.study.interrupt(trial, lease=self.lease)
 
 
 def minimize(
     objective: Callable[..., Any], space: Space | Mapping[str, Any], trials: int = 50, *, seed: int | None = None,
-    initial: int | None = None, surrogate: "str | Surrogate" = "auto", acquisition: "str | Acquisition" = "auto",
-    start: Iterable[Mapping[str, Any]] = (), workers: int = 1, executor: str | Executor | None = None,
+    initial: int | None = None, surrogate: "str | Surrogate" = "auto",
+    acquisition: "str | Acquisition | Proposer" = "auto", start: Iterable[Mapping[str, Any]] = (), workers: int = 1,
+    executor: str | Executor | None = None,
     storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, progress: bool = True,
     callbacks: Sequence[Callback] = (), **stopping: Any,
 ) -> Result:  # fmt: skip
@@ -259,8 +281,9 @@ def minimize(
 
 def maximize(
     objective: Callable[..., Any], space: Space | Mapping[str, Any], trials: int = 50, *, seed: int | None = None,
-    initial: int | None = None, surrogate: "str | Surrogate" = "auto", acquisition: "str | Acquisition" = "auto",
-    start: Iterable[Mapping[str, Any]] = (), workers: int = 1, executor: str | Executor | None = None,
+    initial: int | None = None, surrogate: "str | Surrogate" = "auto",
+    acquisition: "str | Acquisition | Proposer" = "auto", start: Iterable[Mapping[str, Any]] = (), workers: int = 1,
+    executor: str | Executor | None = None,
     storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, progress: bool = True,
     callbacks: Sequence[Callback] = (), **stopping: Any,
 ) -> Result:  # fmt: skip

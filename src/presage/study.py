@@ -1,19 +1,20 @@
 """The study: asks for points, takes values, and remembers everything."""
 
-import io
 import math
 import os
-import threading
+import random
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from presage.errors import Conflict, SpaceError, SpaceExhausted, StudyError, TrialError
-from presage.history import History, myself
+from presage.history import FORMAT, History
+from presage.leases import SECONDS, Lease
+from presage.ledger import Ledger
 from presage.space import Space
 from presage.storage import Storage, open_storage
 from presage.suggester import Suggester
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
     from presage.loop import Callback, Result
     from presage.observations import Observations
+    from presage.proposers import Proposer
     from presage.surrogates import Posterior, Surrogate
 
 Direction = Literal["minimize", "maximize"]
-FORMAT = 1  # of the events; a later presage reads every earlier one
-ATTEMPTS = 3  # how often a trial is handed out before it fails for want of a worker that survives
+ROWS = 1000  # observations per event when many are told at once
 
 
 class Prediction(NamedTuple):
@@ -43,8 +44,10 @@ class Study:
     Args:
         space: where to search.
         direction: minimize or maximize.
-        surrogate: a name (auto, gp, random) or a Surrogate; auto takes the better of two Gaussian processes.
-        acquisition: a name (auto, logei) or an Acquisition.
+        surrogate: a name (see presage.surrogates.BY_NAME) or a Surrogate; auto takes the better of two Gaussian
+            processes, random none.
+        acquisition: a name (auto, ei, logei, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an Acquisition, or
+            a whole Proposer such as `presage.proposers.TrustRegion()`, which brings its own surrogate.
         initial: trials before the surrogate is asked, drawn from a Sobol sequence; by default 3 more than
             dimensions, at most 10.
         seed: makes suggestions repeatable; drawn and stored where left out.
@@ -64,51 +67,54 @@ class Study:
 
     def __init__(
         self, space: Space, *, direction: Direction = "minimize", surrogate: "str | Surrogate" = "auto",
-        acquisition: "str | Acquisition" = "auto", initial: int | None = None, seed: int | None = None,
-        storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None, replicates: int = 1,
+        acquisition: "str | Acquisition | Proposer" = "auto", initial: int | None = None, seed: int | None = None,
+        storage: Storage | str | os.PathLike[str] | None = None, name: str | None = None,
+        replicates: int | None = None,
     ):  # fmt: skip
         if not isinstance(space, Space):
             space = Space(space)
         if direction not in ("minimize", "maximize"):
             raise StudyError(f"direction must be 'minimize' or 'maximize', but got {direction!r}")
-        for what, value, least in (("initial", initial, 1), ("seed", seed, 0), ("replicates", replicates, 1)):
+        given = {"seed": seed, "initial": initial, "replicates": replicates}
+        for what, least in {"seed": 0, "initial": 1, "replicates": 1}.items():
+            value = given[what]
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least
             ):
                 raise StudyError(f"{what} must be a whole number of {least} or more, but got {value!r}")
-        self.name = "study" if name is None else name
-        self._storage = open_storage(storage)
-        self._history = History(space.constraints)
-        self._lock = threading.RLock()
-        self._state: dict[str, np.ndarray] = {}
-        self._state_seq = 0
-        self._posterior: tuple[int, Posterior, Observations] | None = None  # and the event it is of
-        self.stop_requested = False
-        self._suggester = Suggester(surrogate, acquisition)
+        fixed = {what: int(value) for what, value in given.items() if value is not None}
+        defaults = {
+            "seed": int.from_bytes(os.urandom(4), "big"), "initial": min(space.dim + 3, 10), "replicates": 1,
+        }  # fmt: skip
+        self._set_up(
+            Ledger(open_storage(storage), "study" if name is None else name, History(space.constraints)),
+            surrogate, acquisition,
+        )  # fmt: skip
         header = {
-            "type": "created", "format": FORMAT, "space": space.to_json(), "direction": direction,
-            "surrogate": _spec(surrogate), "acquisition": _spec(acquisition),
-            "initial": min(space.dim + 3, 10) if initial is None else int(initial),
-            "seed": int.from_bytes(os.urandom(4), "big") if seed is None else int(seed),
-            "replicates": int(replicates), "versions": _versions(), "at": time.time(),
+            "type": "created", "format": FORMAT, "space": space.to_json(), "direction": direction, **self._settings,
+            **defaults, **fixed, "versions": _versions(), "at": time.time(),
         }  # fmt: skip
         try:
-            self._storage.create(self.name, header)
+            self.storage.create(self.name, header)
+            self._sync()
         except Conflict:
-            self._check_same(space, direction, seed)
-            settings = {what: header[what] for what in ("surrogate", "acquisition")}
-            if settings != self._history.settings:  # recorded, or the run could not be replayed
-                self._append([{"type": "settings", **settings, "versions": _versions(), "at": time.time()}])
-        self._sync()
+            self._check_same({"space": header["space"], "direction": direction, **fixed})
 
-    def _check_same(self, space: Space, direction: str, seed: int | None) -> None:
+    def _set_up(
+        self, ledger: Ledger, surrogate: "str | Surrogate", acquisition: "str | Acquisition | Proposer"
+    ) -> None:
+        self.name, self._ledger, self._lock = ledger.name, ledger, ledger.lock
+        self._suggester = Suggester(surrogate, acquisition)
+        self._settings = {"surrogate": _spec(surrogate), "acquisition": _spec(acquisition)}
+        self._posterior: tuple[int, Posterior, Observations] | None = None  # and the event it is of
+        self._hand: Lease | None = None  # on what was asked for without a loop
+        self.stop_requested = False
+
+    def _check_same(self, given: dict[str, Any]) -> None:
         """Opening an existing study must not silently mean another one."""
         self._sync()
-        old = self._history
-        for what, mine, stored in (
-            ("space", space.to_json(), old.stored_space), ("direction", direction, old.header["direction"]),
-            ("seed", seed if seed is not None else old.header["seed"], old.header["seed"]),
-        ):  # fmt: skip
+        for what, mine in given.items():
+            stored = self._history.stored_space if what == "space" else self._history.header[what]
             if mine != stored:
                 remedy = (
                     "use another name=, or load_study() and then study.update_space()"
@@ -118,6 +124,8 @@ class Study:
                 raise StudyError(
                     f"study {self.name!r} exists, so its {what} must be {stored}, but got {mine}; {remedy}"
                 )
+        if self._settings != self._history.settings:  # recorded, or the run could not be replayed
+            self._ledger.append([{"type": "settings", **self._settings, "versions": _versions(), "at": time.time()}])
 
     # Facts.
     @property
@@ -135,7 +143,11 @@ class Study:
 
     @property
     def storage(self) -> Storage:
-        return self._storage
+        return self._ledger.storage
+
+    @property
+    def _history(self) -> History:
+        return self._ledger.history
 
     @property
     def trials(self) -> list[Trial]:
@@ -147,10 +159,11 @@ class Study:
     @property
     def best(self) -> Trial:
         """The complete trial with the best value."""
-        complete = [trial for trial in self.trials if trial.values]
-        if not complete:
-            raise StudyError(f"study {self.name!r} must have a complete trial to have a best one, but has none yet")
-        return min(complete, key=lambda trial: self._sign * trial.values[0])
+        with self._lock:
+            self._sync()
+            if self._history.best is None:
+                raise StudyError(f"study {self.name!r} must have a complete trial to have a best one, but has none yet")
+            return self._history.trials[self._history.best]
 
     @property
     def _sign(self) -> float:
@@ -158,7 +171,7 @@ class Study:
 
     def __repr__(self) -> str:
         h = self._history
-        best = f", best={self.best.value:g}" if any(t.values for t in h.trials) else ""
+        best = "" if h.best is None else f", best={h.trials[h.best].value:g}"
         return f"Study({self.name!r}, {self.direction}, {len(h.trials)} trials, {h.finished} finished{best})"
 
     # Asking.
@@ -170,6 +183,7 @@ class Study:
         """The next trial to evaluate, or a list of `count` (fewer where a finite space runs out).
 
         Enqueued trials come first, then those whose process died, then new points, none of which was tried before.
+        What is asked for is held until it is told or this study is gone; then others are given it.
 
         Raises:
             SpaceExhausted: every point has been tried or is being tried.
@@ -177,65 +191,40 @@ class Study:
         wanted = 1 if count is None else count
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
             raise StudyError(f"count must be a whole number of 1 or more, but got {count!r}")
+        if self._hand is None or self._hand.pid != os.getpid():  # a forked child is somebody else
+            self._hand = Lease(self.storage, self.name, "hand")
+            weakref.finalize(self, self._hand.forget)
+        trials = self.ask_as(self._hand, wanted)
+        return trials[0] if count is None else trials
+
+    def ask_as(self, lease: Lease, count: int = 1, needed: Callable[[], bool] = lambda: True) -> list[Trial]:
+        """Trials for whoever holds a lease; none where, given all that others have done, they are not needed."""
         with self._lock:
             trials: list[Trial] = []
-            while len(trials) < wanted:
+            beaten = 0
+            while len(trials) < count:
+                self._sync()
+                if not needed():
+                    break
                 try:
-                    new = self._resume() or self._suggest(wanted - len(trials))
-                except Conflict:
-                    continue  # another process was faster; what it did is part of the picture now
+                    trials += self._ledger.ask(lease, self._suggester, self._settings, count - len(trials))
+                except Conflict:  # another process was faster; what it did is part of the picture now
+                    beaten += 1
+                    time.sleep(random.uniform(0.0, min(0.001 * 2**beaten, 0.1)))  # many at once would all lose again
                 except SpaceExhausted:
                     if trials:
                         break
                     raise
-                trials += new
-            return trials[0] if count is None else trials
-
-    def _resume(self) -> list[Trial]:
-        """Hand out a trial that exists and that nobody works on."""
-        self._sync()
-        trial = self._history.unfinished()
-        if trial is None:
-            return []
-        self._sync()  # again: its process, gone by now, may have told it just before
-        number = trial.number
-        if self._history.trials[number] is not trial:
-            return self._resume()
-        attempt = trial.attempt + (trial.state == "running")  # its process died
-        if attempt > ATTEMPTS:
-            with suppress(TrialError):  # another process was faster
-                self._fail(number, Failure("lost", f"its process died {ATTEMPTS} times"))
-            return self._resume()
-        event = {"type": "started", "number": number, "attempt": attempt, "owner": myself(), "at": time.time()}
-        self._append([event], [f"start:{number}:{self._history.handed[number]}"])
-        if self._history.owners.get(number) != myself():  # told meanwhile by somebody who had only its number
-            return self._resume()
-        return [self._history.trials[number]]
-
-    def _suggest(self, count: int) -> list[Trial]:
-        """Choose new points and commit them. One number is claimed by one process only; the loser chooses again."""
-        began = time.perf_counter()
-        history = self._history
-        first = len(history.trials)
-        points, source, state = self._suggester.choose(history, self._state, count)
-        if not len(points):
-            raise SpaceExhausted(f"every point of the space has been tried or is being tried, {first} trials in all")
-        latency = (time.perf_counter() - began) / len(points)
-        events = [
-            {"type": "suggested", "number": first + i, "params": history.space.decode(point), "source": source,
-             "seen": history.seq, "owner": myself(), "at": time.time(), "latency": round(latency, 6)}
-            for i, point in enumerate(points)
-        ]  # fmt: skip
-        self._append(events, [f"number:{first}"], state)
-        return history.trials[first : first + len(points)]
+            return trials
 
     def enqueue(self, params: Mapping[str, Any]) -> Trial:
         """Have these params tried next, even if they were tried before."""
         full = self.space.check(params)
-        number = self._add_trial(
-            lambda number: {"type": "enqueued", "number": number, "params": full, "at": time.time()}
-        )
-        return self._history.trials[number]
+        with self._lock:
+            number = self._ledger.add(
+                lambda number: [{"type": "enqueued", "number": number, "params": full, "at": time.time()}]
+            )
+            return self._history.trials[number]
 
     # Telling.
     def tell(
@@ -251,80 +240,47 @@ class Study:
             metrics: further numbers to keep.
             failed: instead of a value: the reason why there is none.
         """
-        number = self._number(trial)
-        if (value is None) == (failed is None):
-            raise TrialError(f"tell takes a value or failed='reason', but got value={value!r}, failed={failed!r}")
-        if failed is not None:
-            return self._fail(number, Failure("error", str(failed)))
-        event: dict[str, Any] = {"type": "told", "number": number}
-        if stddev is not None:
-            event["stddev"] = _positive(stddev)
-        if metrics:
-            event["metrics"] = {str(key): usable(number_, f"metric {key!r}") for key, number_ in metrics.items()}
-        try:
-            event["values"] = [usable(value)]
-        except TrialError as error:
-            number_ = value.item() if getattr(value, "shape", None) == () else value
-            if isinstance(number_, float) and not math.isfinite(number_):
-                return self._fail(number, Failure("invalid", str(error)))
-            raise
-        if isinstance(trial, Trial) and trial.reports:
-            event["reports"] = [list(pair) for pair in trial.reports]
-        return self._finish(number, event)
+        with self._lock:
+            number = self._ledger.number(trial)
+            if (value is None) == (failed is None):
+                raise TrialError(f"tell takes a value or failed='reason', but got value={value!r}, failed={failed!r}")
+            if failed is not None:
+                return self._ledger.fail(number, Failure("error", str(failed)))
+            event: dict[str, Any] = {"type": "told"}
+            if stddev is not None:
+                event["stddev"] = _positive(stddev)
+            if metrics:
+                event["metrics"] = {str(key): usable(number_, f"metric {key!r}") for key, number_ in metrics.items()}
+            try:
+                event["values"] = [usable(value)]
+            except TrialError as error:
+                number_ = value.item() if getattr(value, "shape", None) == () else value
+                if isinstance(number_, float) and not math.isfinite(number_):
+                    return self._ledger.fail(number, Failure("invalid", str(error)))
+                raise
+            if isinstance(trial, Trial) and trial.reports:
+                event["reports"] = [list(pair) for pair in trial.reports]
+            return self._ledger.finish(number, event)
 
-    def tell_outcome(self, trial: Trial, outcome: Outcome) -> None:
-        """Record what an executor made of a trial. A lost worker's trial is handed out again, up to three times."""
-        reports = [list(pair) for pair in outcome.reports]
-        if outcome.failure is None:
-            self._finish(
-                trial.number, {"type": "told", "number": trial.number, "values": [outcome.value], "reports": reports}
-            )
-        elif outcome.failure.kind == "lost" and trial.attempt < ATTEMPTS:
-            self.interrupt(trial, lost=True)
-        else:
-            self._fail(trial.number, outcome.failure, reports)
+    def tell_outcome(self, trial: Trial, outcome: Outcome, lease: Lease | None = None) -> bool:
+        """Record what an executor made of a trial; whether that is how the trial ended.
 
-    def interrupt(self, trial: Trial | int, *, lost: bool = False) -> None:
+        A lost worker's trial is handed out again, up to three times. Where the trial was given to somebody else
+        meanwhile, the first result counts and every other is kept in `Trial.late`.
+        """
+        with self._lock:
+            return self._ledger.outcome(trial, outcome, lease)
+
+    def interrupt(self, trial: Trial | int, *, lost: bool = False, lease: Lease | None = None) -> None:
         """Give a running trial back: it waits, and is handed out again before any new point.
 
         Args:
             trial: the trial or its number.
             lost: its worker died, which counts as an attempt.
+            lease: only if it is still held by this one.
         """
         with self._lock:
-            number = self._number(trial)
-            state = self._history.trials[number].state
-            if state != "running":
-                raise TrialError(f"a trial must be running to be given back, but trial {number} is {state}")
-            self._append([{"type": "interrupted", "number": number, "lost": lost, "at": time.time()}])
-
-    def _fail(self, number: int, failure: Failure, reports: Sequence[Sequence[float]] = ()) -> None:
-        self._finish(number, {"type": "failed", "number": number, "reports": list(reports), **vars(failure)})
-
-    def _finish(self, number: int, event: dict[str, Any]) -> None:
-        with self._lock:
-            self._sync()
-            trial = self._history.trials[number]
-            if trial.state in ("complete", "failed"):
-                known = f"value {trial.value}" if trial.values else f"failure {trial.failure}"
-                raise TrialError(f"a trial is told once, but trial {number} has {known} already")
-            try:
-                self._append([{**event, "at": time.time()}], [f"told:{number}"])
-            except Conflict:
-                raise TrialError(f"a trial is told once, but trial {number} was just told by another process") from None
-
-    def _number(self, trial: Trial | int) -> int:
-        number = trial.number if isinstance(trial, Trial) else trial
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise TrialError(f"tell takes a Trial or its number, but got {trial!r}")
-        with self._lock:
-            self._sync()
-            if not 0 <= number < len(self._history.trials):
-                count = len(self._history.trials)
-                raise TrialError(
-                    f"trial numbers go from 0 to {count - 1}, but got {number}; use tell_many for data from elsewhere"
-                )
-        return int(number)
+            self._ledger.interrupt(self._ledger.number(trial), lost=lost, lease=lease)
 
     def tell_many(
         self, params: Iterable[Mapping[str, Any]], values: Iterable[Any], *, stddev: Iterable[float] | None = None
@@ -339,20 +295,15 @@ class Study:
         rows: list[dict[str, Any]] = [{"params": p, "values": [v]} for p, v in zip(points, numbers, strict=True)]
         for row, error in zip(rows, errors or (), strict=False):
             row["stddev"] = error
-        first = self._add_trial(lambda number: {"type": "added", "number": number, "trials": rows, "at": time.time()})
-        return self._history.trials[first : first + len(rows)]
-
-    def _add_trial(self, make: Callable[[int], dict[str, Any]]) -> int:
-        """Append an event that takes the next trial number; the number it took."""
+        now = time.time()
         with self._lock:
-            while True:
-                self._sync()
-                number = len(self._history.trials)
-                try:
-                    self._append([make(number)], [f"number:{number}"])
-                except Conflict:
-                    continue
-                return number
+            first = self._ledger.add(
+                lambda number: [
+                    {"type": "added", "number": number + at, "trials": rows[at : at + ROWS], "at": now}
+                    for at in range(0, len(rows), ROWS)
+                ]
+            )
+            return self._history.trials[first : first + len(rows)]
 
     def update_space(self, space: Space) -> None:
         """Search another space from now on: dimensions added, bounds widened, choices added.
@@ -368,7 +319,7 @@ class Study:
                 except SpaceError as error:
                     raise SpaceError(f"trial {trial.number} must be legal in the new space too: {error}") from None
             self._history._constraints = space.constraints
-            self._append([{"type": "space", "space": space.to_json(), "at": time.time()}])
+            self._ledger.append([{"type": "space", "space": space.to_json(), "at": time.time()}])
 
     # The model.
     def posterior(self) -> "Posterior":
@@ -386,7 +337,7 @@ class Study:
         with self._lock:
             self._sync()
             if self._posterior is None or self._posterior[0] != self._history.seq:
-                self._posterior = (self._history.seq, *self._suggester.fit(self._history, self._state))
+                self._posterior = (self._history.seq, *self._suggester.fit(self._history, self._ledger.state()))
             return self._posterior[1:]
 
     # Running.
@@ -394,7 +345,7 @@ class Study:
         self, objective: Callable[..., Any], trials: int | None = None, *, workers: int = 1,
         executor: str | Executor | None = None, timeout: float | None = None, seconds: float | None = None,
         target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
-        callbacks: Sequence["Callback"] = (),
+        callbacks: Sequence["Callback"] = (), lease: float = SECONDS,
     ) -> "Result":  # fmt: skip
         """Evaluate the objective until a rule says stop; see `presage.loop.run` for the arguments."""
         from presage.loop import run
@@ -402,6 +353,7 @@ class Study:
         return run(
             self, objective, trials=trials, workers=workers, executor=executor, timeout=timeout, seconds=seconds,
             target=target, patience=patience, max_failures=max_failures, progress=progress, callbacks=callbacks,
+            lease=lease,
         )  # fmt: skip
 
     def stop(self) -> None:
@@ -412,12 +364,14 @@ class Study:
         """Have every run of this study, in whichever process, start nothing new, go on, or end."""
         if action not in ("pause", "resume", "stop"):
             raise StudyError(f"action must be pause, resume or stop, but got {action!r}")
-        self._append([{"type": "control", "action": action, "at": time.time()}])
+        with self._lock:
+            self._ledger.append([{"type": "control", "action": action, "at": time.time()}])
 
     def note(self, text: str, trial: Trial | int | None = None) -> None:
         """Keep a remark with the study or with one of its trials."""
-        number = None if trial is None else self._number(trial)
-        self._append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])
+        with self._lock:
+            number = None if trial is None else self._ledger.number(trial)
+            self._ledger.append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])
 
     @property
     def notes(self) -> list[dict[str, Any]]:
@@ -426,33 +380,13 @@ class Study:
             self._sync()
             return list(self._history.notes)
 
-    # Events.
     def _sync(self) -> None:
-        """Take in what other processes, or this one, have added."""
-        with self._lock:
-            for event in self._storage.read(self.name, self._history.seq):
-                self._history.apply(event)
-            self._load_state()
-
-    def _load_state(self) -> None:
-        stored = self._storage.state(self.name) if self._history.seq > self._state_seq else None
-        if stored is not None and stored[0] != self._state_seq:
-            self._state = _unpack(stored[1])
-            self._state_seq = stored[0]
-
-    def _append(
-        self, events: list[dict[str, Any]], claims: Iterable[str] = (), state: dict[str, np.ndarray] | None = None
-    ) -> None:
-        packed = None if state is None else _pack(state)
-        last = self._storage.append(self.name, events, claims=claims, state=packed)
-        if state is not None:
-            self._state, self._state_seq = state, last
-        self._sync()
+        self._ledger.sync()
 
 
 def load_study(
     storage: Storage | str | os.PathLike[str], name: str | None = None, *, space: Space | None = None,
-    surrogate: "str | Surrogate | None" = None, acquisition: "str | Acquisition | None" = None,
+    surrogate: "str | Surrogate | None" = None, acquisition: "str | Acquisition | Proposer | None" = None,
 ) -> Study:  # fmt: skip
     """Open an existing study.
 
@@ -463,26 +397,27 @@ def load_study(
         surrogate: needed where it was an object of the caller's own rather than a name.
         acquisition: likewise.
     """
-    place = open_storage(storage)
+    place = open_storage(storage, create=False)
     names = place.studies()
     if name is None and len(names) == 1:
         name = names[0]
     if name not in names:
         raise StudyError(f"name must be one of {names}, but got {name!r}")
-    history = History()
-    for event in place.read(name):
-        history.apply(event)
-    header, given = history.header, {"surrogate": surrogate, "acquisition": acquisition}
-    for what, stored in history.settings.items():
+    assert name is not None
+    ledger = Ledger(place, name, History(() if space is None else space.constraints))
+    ledger.sync()
+    given = {"surrogate": surrogate, "acquisition": acquisition}
+    for what, stored in ledger.history.settings.items():
         if given[what] is None:
             if not isinstance(stored, str):
                 raise StudyError(f"study {name!r} was made with {what} {stored['object']}; pass {what}= again")
             given[what] = stored
-    if space is None:
-        if history.stored_space["constraints"]:
-            raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
-        space = history.space
-    return Study(space, direction=header["direction"], storage=place, name=name, **given)  # type: ignore[arg-type]
+    if space is None and ledger.history.stored_space["constraints"]:
+        raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
+    study = object.__new__(Study)
+    study._set_up(ledger, **given)  # type: ignore[arg-type]
+    study._check_same({} if space is None else {"space": space.to_json()})
+    return study
 
 
 def _positive(stddev: float) -> float:
@@ -501,18 +436,6 @@ def _versions() -> dict[str, str]:
 
 def _spec(setting: Any) -> Any:
     return setting if isinstance(setting, str) else {"object": repr(setting)}
-
-
-def _pack(state: dict[str, np.ndarray]) -> bytes:
-    """Plain arrays as bytes that are read back without unpickling anything."""
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **state)
-    return out.getvalue()
-
-
-def _unpack(data: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
 
 
 __all__ = ["Prediction", "Study", "load_study"]

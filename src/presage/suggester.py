@@ -1,19 +1,20 @@
 """Which points a study tries next: an initial design, then what its proposer says."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from presage import acquisitions, surrogates
-from presage.acquisitions import Acquisition
 from presage.errors import StudyError
 from presage.history import History
-from presage.observations import Observations, columns_of
-from presage.proposers import Domain, ModelBased, Proposer, RandomSearch
+from presage.observations import Observations, columns_of, observe
+from presage.proposers.base import Domain, Proposer
+from presage.proposers.random import RandomSearch
 from presage.sobol import sobol
 from presage.space import Space, point_key
-from presage.surrogates import Posterior, State, Surrogate
-from presage.threads import few_threads
+
+if TYPE_CHECKING:
+    from presage.acquisitions import Acquisition
+    from presage.surrogates import Posterior, State, Surrogate
 
 DESIGN = 0x5EED  # tells the random stream of the initial design apart from those of the trials
 
@@ -23,21 +24,23 @@ class Suggester:
 
     Args:
         surrogate: a name or a Surrogate.
-        acquisition: a name or an Acquisition.
+        acquisition: a name, an Acquisition, or a whole Proposer, which brings its own surrogate.
     """
 
-    def __init__(self, surrogate: str | Surrogate, acquisition: str | Acquisition):
+    def __init__(self, surrogate: "str | Surrogate", acquisition: "str | Acquisition | Proposer"):
         self.proposer = _proposer(surrogate, acquisition)
+        self.learns = not isinstance(self.proposer, RandomSearch)
         self._listed: tuple[Space, np.ndarray, list[str]] | None = None
 
-    def choose(self, history: History, state: State, count: int) -> tuple[np.ndarray, str, State | None]:
+    def choose(self, history: History, state: "State", count: int) -> "tuple[np.ndarray, str, State | None]":
         """Points [count, d] (none where the space is used up), their source, and the new state if it changed."""
         rng = np.random.default_rng([history.header["seed"], len(history.trials)])
         domain = self._domain(history)
         missing = history.header["initial"] - len(history.trials)
-        informed = any(trial.values for trial in history.trials)
-        if isinstance(self.proposer, RandomSearch) or (informed and missing <= 0):
-            points, new, info = self.proposer.propose(state, history.observations(), domain, count, rng=rng)
+        informed = history.best is not None
+        if not self.learns or (informed and missing <= 0):
+            data = history.observations() if self.learns else _nothing(history.space)
+            points, new, info = self.proposer.propose(state, data, domain, count, rng=rng)
             return points, info["source"], None if new is state else new
         if missing > 0 and informed:
             count = min(count, missing)
@@ -45,15 +48,20 @@ class Suggester:
         points = domain.project(sobol(2 * (len(history.trials) + count) + 64, history.space.dim, design))
         points = domain.fresh(points[domain.legal(points)], count)
         if not len(points):  # rare legal points, or a space that is nearly used up
-            points = RandomSearch().propose({}, history.observations(), domain, count, rng=rng).points
+            points = RandomSearch().propose({}, _nothing(history.space), domain, count, rng=rng).points
         return points, "initial", None
 
-    def fit(self, history: History, state: State) -> tuple[Posterior, Observations]:
+    def fit(self, history: History, state: "State") -> "tuple[Posterior, Observations]":
         """The surrogate's posterior given all values so far, and what it saw."""
+        from presage.proposers.model_based import ModelBased
+        from presage.threads import few_threads
+
         data = history.observations()
         if not data.count:
             raise StudyError("a surrogate needs at least one value, but none was told yet")
-        model = self.proposer if isinstance(self.proposer, ModelBased) else ModelBased()
+        model = self.proposer
+        if not isinstance(model, ModelBased):
+            model, state = ModelBased(), {}
         rng = np.random.default_rng([history.header["seed"], len(history.trials)])
         with few_threads():
             return model.fit(state, data, rng=rng)[0], data
@@ -79,9 +87,24 @@ class Suggester:
         return Domain(columns_of(space), space.project, legal, key, taken, remaining)
 
 
-def _proposer(surrogate: str | Surrogate, acquisition: str | Acquisition) -> Proposer:
+def _nothing(space: Space) -> Observations:
+    """The table of a search that does not look at values."""
+    columns = columns_of(space)
+    return observe(np.empty((0, len(columns))), np.empty(0), columns)
+
+
+def _proposer(surrogate: "str | Surrogate", acquisition: "str | Acquisition | Proposer") -> Proposer:
+    if isinstance(acquisition, Proposer):
+        if surrogate != "auto":
+            raise StudyError(
+                f"a Proposer brings its own surrogate, so surrogate= must be left out, but got {surrogate!r}"
+            )
+        return acquisition
     if surrogate == "random":
         return RandomSearch()
+    from presage import acquisitions, surrogates  # with what they import, most of the time a worker takes to start
+    from presage.proposers.model_based import ModelBased
+
     model = _named("surrogate", surrogate, {**surrogates.BY_NAME}, surrogates.Surrogate, "random")
     return ModelBased(model, _named("acquisition", acquisition, {**acquisitions.BY_NAME}, acquisitions.Acquisition))
 

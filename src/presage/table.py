@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from presage.history import History
+from presage.leases import gone
 from presage.trial import Trial
 
 BEFORE = ("number", "state", "value")
@@ -50,13 +51,13 @@ def _cell(value: Any) -> Any:
 
 def best_of(history: History) -> Trial | None:
     """The complete trial with the best value, if there is one."""
-    sign = 1.0 if history.header["direction"] == "minimize" else -1.0
-    return min((trial for trial in history.trials if trial.values), key=lambda t: sign * t.values[0], default=None)
+    return None if history.best is None else history.trials[history.best]
 
 
-def summary(name: str, history: History) -> dict[str, Any]:
-    """A study in a few plain facts; trials whose process is gone count as waiting, since they will be run again."""
-    states = ["waiting" if t.state == "running" and history.orphaned(t) else t.state for t in history.trials]
+def summary(name: str, history: History, living: set[str]) -> dict[str, Any]:
+    """A study in a few plain facts; trials whose worker is lost count as waiting, since they will be run again."""
+    lost = {number for number, owner in history.owners.items() if owner not in living or gone(owner)}
+    states = ["waiting" if trial.number in lost else trial.state for trial in history.trials]
     best = best_of(history)
     moments = [m for t in history.trials for m in (t.suggested, t.finished) if m is not None]
     return {

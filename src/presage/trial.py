@@ -3,8 +3,8 @@
 import math
 import traceback as _traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, NamedTuple
 
 from presage.dimensions import plain
 from presage.errors import TrialError
@@ -44,6 +44,22 @@ class Outcome:
     reports: tuple[tuple[int, float], ...] = ()
 
 
+class Late(NamedTuple):
+    """A result of a worker that had lost its trial: frozen or cut off for too long, so that others were given it.
+
+    Attributes:
+        attempt: which of the trial's attempts it was.
+        value: what it came to, None for a failure.
+        counts: whether it came first all the same, and is the trial's value.
+        failure: why there is no value.
+    """
+
+    attempt: int
+    value: float | None
+    counts: bool
+    failure: Failure | None = None
+
+
 @dataclass(frozen=True)
 class Trial:
     """A point handed out by a study. Fields are facts; a later look at the study gives a new Trial.
@@ -59,8 +75,10 @@ class Trial:
         source: initial, model, random, enqueued or told.
         attempt: 1, and more where a worker was lost.
         reports: intermediate (step, value) pairs.
-        suggested, finished: seconds since the epoch, None where it did not happen.
+        suggested: when it was last handed out, in seconds since the epoch; None where it never was.
+        finished: when it ended, likewise.
         latency: seconds it took to suggest.
+        late: results of workers that had lost it.
     """
 
     number: int
@@ -76,6 +94,21 @@ class Trial:
     suggested: float | None = None
     finished: float | None = None
     latency: float = 0.0
+    late: tuple[Late, ...] = ()
+
+    @staticmethod
+    def quick(fields: dict[str, Any]) -> "Trial":
+        """Trial(**fields), for those who make a hundred thousand: a frozen dataclass sets its fields one by one."""
+        new = object.__new__(Trial)
+        new.__dict__.update(_DEFAULTS, metrics={}, reports=[])
+        new.__dict__.update(fields)
+        return new
+
+    def but(self, **fields: Any) -> "Trial":
+        """The trial with some fields changed; `dataclasses.replace`, which checks no more, is slow."""
+        new = object.__new__(Trial)
+        new.__dict__.update(self.__dict__, **fields)
+        return new
 
     @property
     def value(self) -> float | None:
@@ -95,7 +128,11 @@ class Trial:
             "stddev": self.stddev, "metrics": dict(self.metrics), "failure": failure, "source": self.source,
             "attempt": self.attempt, "reports": [list(pair) for pair in self.reports], "suggested": self.suggested,
             "finished": self.finished, "latency": self.latency,
+            "late": [{"attempt": late.attempt, "value": late.value, "counts": late.counts} for late in self.late],
         }  # fmt: skip
+
+
+_DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}
 
 
 def usable(value: Any, what: str = "a value") -> float:

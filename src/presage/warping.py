@@ -6,12 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 
-def power(t: np.ndarray, exponent: float) -> tuple[np.ndarray, np.ndarray]:
-    """((1 + t)^exponent - 1) / exponent, log(1 + t) at exponent 0, for t >= 0; and its derivative in the exponent.
+def power(u: np.ndarray, exponent: float) -> tuple[np.ndarray, np.ndarray]:
+    """((1 + t)^exponent - 1) / exponent, u = log(1 + t) at exponent 0, for t >= 0; and its derivative in the exponent.
 
-    Box & Cox (1964). Written as u expm1(w) / w with u = log(1 + t), w = exponent u, it has no pole at 0.
+    Box & Cox (1964). Written as u expm1(w) / w with w = exponent u, it has no pole at 0.
     """
-    u = np.log1p(t)
     w = exponent * u
     small = np.abs(w) < 1e-3
     safe = np.where(small, 1.0, w)
@@ -39,10 +38,22 @@ class Warp(NamedTuple):
     @staticmethod
     def of(y: np.ndarray, exponent: float) -> tuple["Warp", np.ndarray, np.ndarray, float]:
         """The warp for some values; the latent values and their derivative in the exponent; that of log scale."""
+        return Warp.at(*Warp.units(y), exponent)
+
+    @staticmethod
+    def units(y: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """What all warps of some values share: the least one, the unit, and log(1 + t), [n]."""
         low = float(y.min())
         distance = y - low
         unit = float(np.median(distance)) or float(distance.mean()) or 1.0
-        latent, slope = power(distance / unit, exponent)
+        return low, unit, np.log1p(distance / unit)
+
+    @staticmethod
+    def at(
+        low: float, unit: float, stretch: np.ndarray, exponent: float
+    ) -> tuple["Warp", np.ndarray, np.ndarray, float]:
+        """See `of`."""
+        latent, slope = power(stretch, exponent)
         center = float(latent.mean())
         scale = float(latent.std()) or 1.0
         latent = (latent - center) / scale
@@ -58,7 +69,7 @@ class Warp(NamedTuple):
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Latent values."""
         t = (y - self.low) / self.unit
-        return (np.where(t > 0.0, power(np.maximum(t, 0.0), self.exponent)[0], t) - self.center) / self.scale
+        return (np.where(t > 0.0, power(np.log1p(np.maximum(t, 0.0)), self.exponent)[0], t) - self.center) / self.scale
 
     def inverse(self, latent: np.ndarray) -> np.ndarray:
         """Standardised values. A negative exponent bounds the latent values; what lies beyond is cut off."""

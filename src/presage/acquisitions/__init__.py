@@ -1,9 +1,60 @@
 """What a point is worth."""
 
-from presage.acquisitions.base import Acquisition, Context, OfMarginal
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from presage.acquisitions.base import Acquisition, Context, Logarithm, OfJoint, OfMarginal, Unprepared
+from presage.acquisitions.confidence import ConfidenceBound, Exploration, ExploreWhenFlat, gp_ucb
 from presage.acquisitions.feasibility import Feasible
-from presage.acquisitions.improvement import LogExpectedImprovement
+from presage.acquisitions.improvement import ExpectedImprovement, LogExpectedImprovement, ProbabilityOfImprovement
+from presage.acquisitions.wrappers import Adjusted, Constrained, Penalised, PerCost
 
-__all__ = ["Acquisition", "BY_NAME", "Context", "Feasible", "LogExpectedImprovement", "OfMarginal"]
+if TYPE_CHECKING:
+    from presage.acquisitions.entropy import EntropySearch, PredictiveEntropySearch
+    from presage.acquisitions.knowledge import KnowledgeGradient
+    from presage.acquisitions.max_value import JointEntropySearch, MaxValueEntropySearch
+    from presage.acquisitions.sampled import NoisyExpectedImprovement, ThompsonSampling, UnderSampled
 
-BY_NAME: dict[str, type[Acquisition]] = {"auto": LogExpectedImprovement, "logei": LogExpectedImprovement}
+# Imported when first used: they need scipy.special, which takes 0.2 s.
+_HOME = {
+    "EntropySearch": "entropy", "PredictiveEntropySearch": "entropy", "KnowledgeGradient": "knowledge",
+    "JointEntropySearch": "max_value", "MaxValueEntropySearch": "max_value", "NoisyExpectedImprovement": "sampled",
+    "ThompsonSampling": "sampled", "UnderSampled": "sampled",
+}  # fmt: skip
+
+__all__ = [
+    "Acquisition", "Adjusted", "BY_NAME", "ConfidenceBound", "Constrained", "Context", "EntropySearch",
+    "ExpectedImprovement", "Exploration", "ExploreWhenFlat", "Feasible", "JointEntropySearch", "KnowledgeGradient",
+    "LogExpectedImprovement", "Logarithm", "MaxValueEntropySearch", "NoisyExpectedImprovement", "OfJoint", "OfMarginal",
+    "Penalised", "PerCost", "PredictiveEntropySearch", "ProbabilityOfImprovement", "ThompsonSampling", "UnderSampled",
+    "Unprepared", "gp_ucb",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'presage.acquisitions' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"presage.acquisitions.{_HOME[name]}"), name)
+
+
+def _later(name: str) -> Callable[[], Acquisition]:
+    return lambda: __getattr__(name)()
+
+
+BY_NAME: dict[str, Callable[[], Acquisition]] = {
+    "auto": LogExpectedImprovement,
+    "ei": ExpectedImprovement,
+    "logei": LogExpectedImprovement,
+    "nei": _later("NoisyExpectedImprovement"),
+    "pi": ProbabilityOfImprovement,
+    "lcb": ConfidenceBound,
+    "ucb": lambda: ConfidenceBound(gp_ucb),  # the same bound, its width growing with the number of values
+    "es": _later("EntropySearch"),
+    "pes": _later("PredictiveEntropySearch"),
+    "mes": _later("MaxValueEntropySearch"),
+    "jes": _later("JointEntropySearch"),
+    "kg": _later("KnowledgeGradient"),
+    "ts": _later("ThompsonSampling"),
+    "explore": Exploration,
+}

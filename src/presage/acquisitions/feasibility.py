@@ -5,23 +5,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context
-from presage.observations import Observations
+from presage.acquisitions.base import Acquisition
+from presage.acquisitions.improvement import log_normal
+from presage.acquisitions.wrappers import Adjusted
+from presage.kernels import Matern
+from presage.means import ConstantMean
+from presage.observations import Column, Observations
+from presage.priors import LogNormal
 from presage.surrogates.base import Posterior
-from presage.surrogates.gaussian_process import Table, Theta, condition_latent, covariance
+from presage.surrogates.gaussian import GaussianPosterior, Model, Table, component
+from presage.warping import Warp
 
-# A dozen successes and failures cannot tell hyperparameters, so they are fixed. The latent function's standard
-# deviation of 4 lets P come close to 0 and 1; its mean makes the unknown slightly more likely to work than not.
-LENGTHSCALE, VARIANCE, MEAN = 0.3, 16.0, 0.5
+# A dozen successes and failures tell how far apart they lie, by evidence among these lengthscales (for one dimension),
+# but not more. The latent function's standard deviation of 4 lets P come close to 0 and 1; its mean makes the unknown
+# slightly more likely to work than not.
+LENGTHSCALES, VARIANCE, MEAN = (0.1, 0.3, 1.0), 16.0, 0.5
 NEWTON_STEPS = 30
+LIKELY, STEEP = math.log(0.8), 1e3  # points less likely to work than this are worth something only if all are
 
 
 @dataclass(frozen=True)
-class Feasible(Acquisition):
-    """A logarithmic acquisition plus log P(the evaluation succeeds).
+class Feasible(Adjusted):
+    """An acquisition in logarithms plus log P(the evaluation succeeds), where that is likely.
 
     P = Phi(m / sqrt(1 + v)) with m, v the moments of a Gaussian-process classifier by Laplace's approximation
-    (Rasmussen & Williams, section 3.4, probit likelihood).
+    (Rasmussen & Williams, section 3.4, probit likelihood), with a rough kernel because edges are sharp. Where f would
+    be good beyond the edge, an improvement that the model is sure of outbids any probability (a logarithm of an
+    expected improvement may be -1000 on this side), so that unlikely points are ruled out rather than discounted.
     """
 
     base: Acquisition
@@ -30,48 +40,55 @@ class Feasible(Acquisition):
     @staticmethod
     def learned(base: Acquisition, data: Observations) -> "Feasible":
         """From the rows that worked and the rows that failed."""
-        d, rows = len(data.columns), data.mask | data.failed
-        theta = np.array([math.log(LENGTHSCALE * math.sqrt(d))] * d + [math.log(VARIANCE), math.log(1e-6), MEAN, 1.0])
-        labels = np.where(data.failed[rows], -1.0, 1.0)
-        table = Table.at(data.x[rows], labels, np.zeros(len(labels)), data.columns)
-        K = covariance(table, Theta.of(theta, data.columns))
-        f = np.full(len(labels), MEAN)
-        for _ in range(NEWTON_STEPS):
-            slope, curvature = _log_probit(labels, f)
-            # Near the mode the labels act like values `target` seen with noise variances 1 / curvature.
-            target = f + slope / curvature
-            new = MEAN + K @ np.linalg.solve(K + np.diag(1.0 / curvature), target - MEAN)
-            done = np.abs(new - f).max() < 1e-6
-            f = new
-            if done:
-                break
-        return Feasible(base, condition_latent(table, theta[None], target[None], 1.0 / curvature[None]))
+        rows = data.mask | data.failed
+        found = [_laplace(data.x[rows], data.failed[rows], data.columns, scale) for scale in LENGTHSCALES]
+        latent = max(found, key=lambda pair: pair[0])[1]
+        return Feasible(base, latent)
 
-    def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
+    def added(self, x: np.ndarray) -> np.ndarray:
         law = self.latent.marginal(x)
-        return self.base.values(posterior, x, context) + _log_ndtr(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
+        log_p = log_normal(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
+        return log_p + STEEP * np.minimum(log_p - LIKELY, 0.0)
 
-    def values_and_gradients(
-        self, posterior: Posterior, x: np.ndarray, context: Context
-    ) -> tuple[np.ndarray, np.ndarray]:
-        value, gradient = self.base.values_and_gradients(posterior, x, context)
+    def added_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law, mean_slope, variance_slope = self.latent.marginal_gradient(x)
         spread = 1.0 + law.variance[0]
         z = law.mean[0] / np.sqrt(spread)
-        log_p, slope = _log_ndtr(z)
+        log_p, slope = log_normal(z)
         z_slope = mean_slope[0] / np.sqrt(spread)[:, None] - (0.5 * z / spread)[:, None] * variance_slope[0]
-        return value + log_p, gradient + slope[:, None] * z_slope
+        steep = 1.0 + STEEP * (log_p < LIKELY)
+        return log_p + STEEP * np.minimum(log_p - LIKELY, 0.0), (steep * slope)[:, None] * z_slope
+
+
+def _laplace(
+    x: np.ndarray, failed: np.ndarray, columns: tuple[Column, ...], scale: float
+) -> tuple[float, GaussianPosterior]:
+    """Log evidence (Rasmussen & Williams, eq. 3.32) and latent posterior of a classifier with a given lengthscale."""
+    d, labels = len(columns), np.where(failed, -1.0, 1.0)
+    model = Model(Matern(nu=0.5), ConstantMean(), columns, LogNormal(), 1e-8, None)
+    theta = np.array([*[math.log(scale * math.sqrt(d))] * d, math.log(VARIANCE), math.log(1e-6), MEAN])
+    at = model.axes.features(x)
+    K = model.kernel.evaluate(theta[: model.noise_at], at, at, model.axes).value
+    f = np.full(len(labels), MEAN)
+    for _ in range(NEWTON_STEPS):
+        slope, curvature = _log_probit(labels, f)
+        # Near the mode the labels act like values `target` seen with noise variances 1 / curvature.
+        target = f + slope / curvature
+        weight = np.linalg.solve(K + np.diag(1.0 / curvature), target - MEAN)
+        new = MEAN + K @ weight
+        done = np.abs(new - f).max() < 1e-6
+        f = new
+        if done:
+            break
+    root = np.sqrt(curvature)
+    log_det = np.linalg.slogdet(np.eye(len(f)) + root[:, None] * K * root)[1]
+    evidence = float(log_normal(labels * f)[0].sum() - 0.5 * weight @ (f - MEAN) - 0.5 * log_det)
+    table = Table(x, at, labels, np.zeros(len(labels)), 0.0, 1.0)
+    latent = component(model, table, theta, Warp(), target, 1.0 / curvature)
+    return evidence, GaussianPosterior(model, table, (latent,))
 
 
 def _log_probit(labels: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First derivative of log Phi(label f) in f, and minus the second."""
-    slope = labels * _log_ndtr(labels * f)[1]
+    slope = labels * log_normal(labels * f)[1]
     return slope, np.maximum(slope * (slope + f), 1e-9)
-
-
-def _log_ndtr(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log Phi(z) and its derivative."""
-    from scipy.special import log_ndtr  # costs 0.2 s to import, and most studies see no failure
-
-    value = log_ndtr(z)
-    return value, np.exp(-0.5 * z * z - 0.5 * math.log(2.0 * math.pi) - value)

@@ -6,7 +6,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from presage.cli import dashboard, demo, doctor, export, init, list, plot, report, run, show
+from presage.cli import (
+    dashboard,
+    demo,
+    doctor,
+    export,
+    init,
+    list,
+    plot,
+    replay,
+    report,
+    run,
+    show,
+    storage,
+    worker,
+)
 from presage.cli._config import defaults
 from presage.errors import PresageError
 
@@ -31,12 +45,17 @@ def _flowing(doc: str | None) -> str:
 
 
 COMMANDS = (
-    run.run, demo.demo, list.list_studies, show.show, export.export, plot.plot, report.report, dashboard.dashboard,
-    init.init, doctor.doctor,
+    run.run, worker.worker, demo.demo, list.list_studies, show.show, export.export, plot.plot, report.report,
+    dashboard.dashboard, replay.replay_study, init.init, doctor.doctor,
 )  # fmt: skip
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for command in COMMANDS:
     app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
+
+
+for group_command in storage.app.registered_commands:
+    group_command.help = _flowing(group_command.callback.__doc__ if group_command.callback else None)
+app.add_typer(storage.app, name="storage")
 
 
 def _version(wanted: bool) -> None:

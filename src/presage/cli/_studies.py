@@ -1,12 +1,11 @@
 """Reading studies that exist. Replays the events, so that nothing is written and nothing but JSON is needed."""
 
-import os
 import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from presage.errors import StorageError, StudyError
+from presage.errors import StudyError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +33,7 @@ def open_existing(place: str | None) -> "Storage":
         raise typer.BadParameter("it is needed here; give it, or set PRESAGE_STORAGE", param_hint="--storage")
     from presage.storage import open_storage
 
-    path = re.sub(r"^sqlite(\+pysqlite)?:///([^?]*).*", r"\2", place)
-    if "://" not in path and not os.path.exists(path):
-        raise StorageError(f"a storage must exist to be read, but there is no file {path}; check --storage")
-    return open_storage(place)
+    return open_storage(place, create=False)
 
 
 def read(storage: "Storage", place: str | None, name: str | None) -> tuple[str, "History"]:
@@ -91,4 +87,4 @@ def write(path: "Path", data: bytes, hint: str) -> None:
 
 def shown(place: str | None) -> str:
     """A storage's address without the password that it may hold."""
-    return re.sub(r"://[^@/]*@", "://***@", str(place))
+    return re.sub(r"://.*@", "://***@", re.sub(r"(://.*)\?.*", r"\1", str(place), flags=re.DOTALL), flags=re.DOTALL)

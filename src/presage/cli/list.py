@@ -17,7 +17,7 @@ def list_studies(storage: StorageOption = None, as_json: JsonOption = False) -> 
     from presage.table import summary
 
     place = open_existing(storage)
-    studies = [summary(name, replay(place, name)) for name in place.studies()]
+    studies = [summary(name, replay(place, name), place.living(name)) for name in place.studies()]
     if as_json:
         typer.echo(json.dumps(studies, indent=2))
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import StorageOption, shown
+from presage.cli._studies import StorageOption, replay, shown
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ PARAM_HELP = (
     "A dimension of the search: NAME=float:LOW:HIGH, log:LOW:HIGH, step:LOW:HIGH:STEP, int:LOW:HIGH, logint:LOW:HIGH, "
     "choice:A,B,... or const:VALUE."
 )
+ENGINE_HELP = "Where functions run: serial, threads, processes, dask, dask://host:port, ray, ray://host:port or mpi."
 JSON_HELP = "The value is this field of the JSON object in the command's last line of output; dots go deeper."
 
 
@@ -47,6 +48,7 @@ def run(
     maximize: Annotated[bool, _search("--maximize", help="Look for the largest value, not the least.")] = False,
     json_field: Annotated[str | None, _search("--json-field", unit="FIELD", help=JSON_HELP)] = None,
     jobs: Annotated[int, _option("--jobs", "-j", unit="N", min=1, help="Trials at once.")] = 1,
+    engine: Annotated[str | None, _option("--engine", unit="NAME", help=ENGINE_HELP)] = None,
     storage: StorageOption = None,
     name: Annotated[str, _option("--name", unit="NAME", help="Of the study; one that exists is continued.")] = "study",
     quiet: Annotated[bool, _option("--quiet", "-q", help="Print the result only.")] = False,
@@ -71,8 +73,12 @@ def run(
     max_failures: Annotated[
         int, _stop("--max-failures", unit="N", min=1, help="Give up after so many failures in a row.")
     ] = 10,
-    surrogate: Annotated[str | None, _model("--surrogate", unit="NAME", help="auto, gp or random.")] = None,
-    acquisition: Annotated[str | None, _model("--acquisition", unit="NAME", help="auto or logei.")] = None,
+    surrogate: Annotated[
+        str | None, _model("--surrogate", unit="NAME", help="auto, gp, gp-mcmc, student-t, rf, neural, random, ...")
+    ] = None,
+    acquisition: Annotated[
+        str | None, _model("--acquisition", unit="NAME", help="auto, ei, pi, lcb, mes, ts, ...")
+    ] = None,
     initial: Annotated[
         int | None, _model("--initial", unit="N", min=1, help="Trials before the model is asked.")
     ] = None,
@@ -94,6 +100,8 @@ def run(
     from presage.cli._params import parse_start
 
     space, objective, runner = _parse(what, param, json_field, jobs, timeout)
+    if runner is not None and engine is not None:
+        raise typer.BadParameter("it is for functions; commands run on this machine", param_hint="--engine")
     settings = {"surrogate": surrogate, "acquisition": acquisition, "initial": initial, "seed": seed, "name": name}
     with _usage("--start"):
         points = [parse_start(text, space) for text in start]
@@ -105,7 +113,8 @@ def run(
         _greet(study, storage, trials)
     with _signals() as received:
         result = loop.run(
-            study, objective, trials=trials, workers=jobs, executor=runner, timeout=timeout if runner is None else None,
+            study, objective, trials=trials, workers=jobs, executor=engine if runner is None else runner,
+            timeout=timeout if runner is None else None,
             seconds=seconds, target=target, patience=patience, max_failures=max_failures, progress=not quiet,
             callbacks=[*_stopping(worth), *(() if quiet or sys.stderr.isatty() else (_tell_plainly(),))],
         )  # fmt: skip
@@ -134,7 +143,7 @@ def _print_json(result: "Result") -> None:
 
     study = result.study
     best = best_of(study._history)
-    told = {"stopped": result.stopped, **summary(study.name, study._history), "best": best and best.to_json()}
+    told = {"stopped": result.stopped, **summary(study.name, study._history, set()), "best": best and best.to_json()}
     typer.echo(json.dumps(told, indent=2))
     if best is None:
         raise typer.Exit(1)
@@ -182,10 +191,10 @@ def _open(space: "Space", direction: Any, place: str | None, settings: dict[str,
 
     storage = open_storage(place)
     if settings["name"] in storage.studies():
-        header = storage.read(settings["name"])[0].payload
+        stored = replay(storage, settings["name"]).settings
         for what in ("surrogate", "acquisition"):
-            if settings[what] is None and isinstance(header[what], str):
-                settings[what] = header[what]
+            if settings[what] is None and isinstance(stored[what], str):
+                settings[what] = stored[what]
     given = {what: value for what, value in settings.items() if value is not None}
     return Study(space, direction=direction, storage=storage, **given)
 
@@ -256,7 +265,7 @@ def _say_how_to_resume(place: str | None) -> None:
             "The study was kept in memory and is gone; with --storage study.db it could be continued.", style="dim"
         )
     else:
-        command = shlex.join(["presage", *sys.argv[1:]])
+        command = shlex.join(["presage", *map(shown, sys.argv[1:])])
         err().print(f"Everything is kept. To go on, run it again:\n  {command}", style="dim", soft_wrap=True)
 
 

@@ -24,20 +24,22 @@ def show(
     """
     from presage.table import summary
 
-    name, history = read(open_existing(storage), storage, name)
+    place = open_existing(storage)
+    name, history = read(place, storage, name)
+    facts = summary(name, history, place.living(name))
     if as_json:
-        typer.echo(json.dumps(_facts(name, history, last), indent=2))
+        typer.echo(json.dumps(_facts(facts, history, last), indent=2))
     else:
-        _print(summary(name, history), history, last)
+        _print(facts, history, last)
 
 
-def _facts(name: str, history: "History", last: int) -> dict[str, Any]:
-    from presage.table import best_of, summary
+def _facts(facts: dict[str, Any], history: "History", last: int) -> dict[str, Any]:
+    from presage.table import best_of
 
     best = best_of(history)
     settings = {key: history.header.get(key) for key in ("surrogate", "acquisition", "initial", "seed", "replicates")}
     return {
-        **summary(name, history), **settings, "space": history.space.to_json(),
+        **facts, **settings, "space": history.space.to_json(),
         "best": None if best is None else best.to_json(),
         "last": [trial.to_json() for trial in history.trials[max(0, len(history.trials) - last) :]],
     }  # fmt: skip

@@ -14,6 +14,7 @@ from presage.dimensions import Choice, Dimension, Float, Int
 from presage.errors import Conflict, StudyError
 from presage.history import History
 from presage.insight import Record
+from presage.leases import gone
 from presage.storage import Storage
 from presage.table import summary
 from presage.trial import Trial, usable
@@ -28,6 +29,7 @@ class Followed:
     def __init__(self, storage: Storage, name: str):
         self.storage, self.name = storage, name
         self.history = History()
+        self.living: set[str] = set()  # workers that lately showed a sign of life
         self.changed: list[int] = []  # sequence number of the last event of each trial
         self.lock = threading.RLock()  # of the history
         self._fitting = threading.Lock()  # of the model, which takes long
@@ -35,8 +37,9 @@ class Followed:
         self._known: dict[str, tuple[int, Any]] = {}
 
     def sync(self) -> int:
-        """Take in new events; the number of the last one."""
+        """Take in new events, and who lives; the number of the last event."""
         with self.lock:
+            self.living = self.storage.living(self.name)
             for event in self.storage.read(self.name, self.history.seq):
                 before = len(self.history.trials)
                 self.history.apply(event)
@@ -47,11 +50,18 @@ class Followed:
                     self.changed[number] = event.seq
             return self.history.seq
 
+    def _lost(self, owner: str) -> bool:
+        return owner not in self.living or gone(owner)
+
     # Facts.
     def summary(self) -> dict[str, Any]:
         """What the list of studies shows."""
         with self.lock:
-            return {**summary(self.name, self.history), "seq": self.history.seq, "paused": self.history.paused}
+            return {
+                **summary(self.name, self.history, self.living),
+                "seq": self.history.seq,
+                "paused": self.history.paused,
+            }
 
     def facts(self) -> dict[str, Any]:
         """What does not change with every trial."""
@@ -69,11 +79,9 @@ class Followed:
         with self.lock:
             h = self.history
             names = list(h.space)
-            rows = [
-                _row(h, t, names)
-                for t, changed in zip(h.trials, self.changed, strict=True)
-                if changed > since
-            ]  # fmt: skip
+            lost = {number for number, owner in h.owners.items() if self._lost(owner)}
+            pairs = zip(h.trials, self.changed, strict=True)
+            rows = [_row(t, names, lost) for t, changed in pairs if changed > since]
             return {"seq": h.seq, "names": names, "total": len(h.trials), "rows": rows}
 
     def trial(self, number: int) -> dict[str, Any]:
@@ -109,9 +117,10 @@ class Followed:
                     continue
                 one = found.setdefault(owner, {"worker": owner, "running": [], "done": 0, "failed": 0, "last": 0.0})
                 one["last"] = max(one["last"], t.suggested or 0.0, t.finished or 0.0)
+                one["living"] = owner in self.living
                 if t.state == "running":
                     one["running"].append(t.number)
-                    one["gone"] = h.orphaned(t)
+                    one["gone"] = self._lost(owner)
                 elif t.finished is not None:
                     one["failed" if t.failure else "done"] += 1
             rows = insight.timeline(h, now)[-400:]
@@ -124,7 +133,7 @@ class Followed:
             now, seq = time.monotonic(), self.history.seq
             if self._record is None or (self._record[1] != seq and now - self._record[0] > FRESH):
                 snapshot = copy.copy(self.history)  # goes no further while a model is fitted to it
-                snapshot.trials, snapshot.points = list(self.history.trials), list(self.history.points)
+                snapshot.trials, snapshot._points = list(self.history.trials), list(self.history.points)
                 self._record = (now, seq, Record.after(snapshot, self.storage, self.name))
             return self._record[2]
 
@@ -216,8 +225,8 @@ class Followed:
         self.sync()
 
 
-def _row(history: History, t: Trial, names: list[str]) -> list[Any]:
-    state = "waiting" if t.state == "running" and history.orphaned(t) else t.state
+def _row(t: Trial, names: list[str], lost: set[int]) -> list[Any]:
+    state = "waiting" if t.number in lost else t.state
     failure = None if t.failure is None else [t.failure.kind, t.failure.message[:200]]
     params = [finite(t.params.get(name)) for name in names]
     return [t.number, state, t.value, t.source, t.suggested, t.finished, failure, params, len(t.reports)]

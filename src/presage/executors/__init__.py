@@ -4,6 +4,8 @@ from concurrent.futures import Executor
 
 from presage.errors import StudyError
 from presage.executors.base import Objective, Runner, check_workers, evaluate
+from presage.executors.engines import NAMES as ENGINES
+from presage.executors.engines import is_engine, open_engine
 from presage.executors.futures import FuturesRunner
 from presage.executors.processes import ProcessRunner
 from presage.executors.serial import SerialRunner
@@ -20,9 +22,10 @@ def open_runner(
     """The runner that the user's arguments ask for.
 
     Args:
-        executor: serial, threads, processes, or any `concurrent.futures.Executor`. Left out, processes where there are
-            several workers or a timeout, else serial. A Runner is taken as it is.
-        workers: trials at once; with an executor of the user's, 1 means as many as it has.
+        executor: serial, threads, processes, an engine (dask, dask://host:port, ray, ray://host:port, mpi), or any
+            `concurrent.futures.Executor`. Left out, processes where there are several workers or a timeout, else
+            serial. A Runner is taken as it is.
+        workers: trials at once; with an engine or an executor of the user's, 1 means as many as it has.
         timeout: seconds after which an evaluation is killed.
 
     Example:
@@ -36,16 +39,18 @@ def open_runner(
         executor = "serial" if workers == 1 and timeout is None else "processes"
     if executor == "processes":
         return ProcessRunner(workers, timeout)
-    if not isinstance(executor, Executor) and executor not in ("serial", "threads"):
+    if not isinstance(executor, Executor) and executor not in ("serial", "threads") and not is_engine(executor):
         raise StudyError(
-            "executor must be 'serial', 'threads', 'processes' or a concurrent.futures.Executor, "
-            f"but got {executor!r}; leave it out to get what fits workers="
+            f"executor must be 'serial', 'threads', 'processes', an engine ({', '.join(ENGINES)}) or a "
+            f"concurrent.futures.Executor, but got {executor!r}; leave it out to get what fits workers="
         )
     if timeout is not None:
         raise StudyError(
             f"timeout needs executor='processes', since nothing else can be stopped, but got executor={executor!r}; "
             "leave out one of the two"
         )
+    if isinstance(executor, str) and is_engine(executor):
+        return open_engine(executor, None if workers == 1 else workers)
     if isinstance(executor, Executor):
         return FuturesRunner(executor, None if workers == 1 else workers)
     if executor == "threads":

@@ -55,11 +55,11 @@ class Record:
     @staticmethod
     def after(history: History, storage: Storage, name: str) -> "Record":
         """The study whose events were replayed already."""
-        from presage.study import _unpack
+        from presage.journal import unpack
 
         named = {what: setting if isinstance(setting, str) else "auto" for what, setting in history.settings.items()}
         stored = storage.state(name) if named == history.settings else None
-        return Record(name, history, Suggester(**named), {} if stored is None else _unpack(stored[1]))
+        return Record(name, history, Suggester(**named), {} if stored is None else unpack(stored[1]))
 
     @property
     def space(self) -> Space:
@@ -136,7 +136,7 @@ def record_of(study: "Study | Record | Any") -> Record:
         record = _records.get(study)
         if record is None:
             record = _records[study] = Record(study.name, study._history, study._suggester)
-        record.state = study._state
+        record.state = study._ledger.state()
         return record
 
 

@@ -139,7 +139,15 @@ def _posterior(
 
 
 def _acquisition(record: Record, model: Model, x: np.ndarray) -> np.ndarray:
-    return record.proposer.acquisition.values(model.posterior, x, Context(best=model.posterior.incumbent()))
+    """What points are worth; acquisitions that look at points of their own look at random ones."""
+    data = model.data
+
+    def candidates(rng: np.random.Generator) -> np.ndarray:
+        return record.space.project(rng.random((512, record.space.dim)))
+
+    context = Context(model.posterior.incumbent(), data.count, data.x[data.mask], candidates)
+    ready = record.proposer.acquisition.prepare(model.posterior, context, rng=np.random.default_rng(0))
+    return ready.values(model.posterior, x, context)
 
 
 def _title(record: Record, at: Mapping[str, Any] | None, name: str | None) -> str:

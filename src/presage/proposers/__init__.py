@@ -1,8 +1,33 @@
 """How the next points are chosen."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from presage.proposers.base import Domain, Proposal, Proposer
-from presage.proposers.maximise import Maximiser
-from presage.proposers.model_based import ModelBased
 from presage.proposers.random import RandomSearch
 
-__all__ = ["Domain", "Maximiser", "ModelBased", "Proposal", "Proposer", "RandomSearch"]
+if TYPE_CHECKING:
+    from presage.proposers.batch import Batch, Believe, Fantasise, Independent, JointImprovement, Penalise
+    from presage.proposers.embedding import Embedding
+    from presage.proposers.maximise import Maximiser
+    from presage.proposers.model_based import ModelBased
+    from presage.proposers.portfolio import Portfolio
+    from presage.proposers.trust_region import TrustRegion
+
+__all__ = [
+    "Batch", "Believe", "Domain", "Embedding", "Fantasise", "Independent", "JointImprovement", "Maximiser",
+    "ModelBased", "Penalise", "Portfolio", "Proposal", "Proposer", "RandomSearch", "TrustRegion",
+]  # fmt: skip
+
+# They import SciPy, which random search does without.
+_HOME = {
+    "Batch": "batch", "Believe": "batch", "Embedding": "embedding", "Fantasise": "batch", "Independent": "batch",
+    "JointImprovement": "batch", "Maximiser": "maximise", "ModelBased": "model_based", "Penalise": "batch",
+    "Portfolio": "portfolio", "TrustRegion": "trust_region",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

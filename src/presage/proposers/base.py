@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from presage.errors import SpaceError
 from presage.observations import Column, Observations
-from presage.surrogates.base import State
+
+if TYPE_CHECKING:
+    from presage.surrogates.base import State
 
 ATTEMPTS = 200  # batches of random points drawn before a space counts as unsatisfiable
 
@@ -25,6 +27,7 @@ class Domain:
         key: the point as the user sees it; different points of the cube may be the same one.
         taken: keys that may not be proposed again: tried or pending as often as is allowed.
         remaining: all points that may still be proposed, [n, d], for finite spaces small enough to list.
+        box: lower and upper bounds of the part of the cube that is looked at, [2, d]; all of it where left out.
     """
 
     columns: tuple[Column, ...]
@@ -33,13 +36,24 @@ class Domain:
     key: Callable[[np.ndarray], str]
     taken: Container[str] = frozenset()
     remaining: np.ndarray | None = None
+    box: np.ndarray | None = None
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Lower and upper bounds of points, [2, d]."""
+        return np.array([[0.0], [1.0]]).repeat(len(self.columns), axis=1) if self.box is None else self.box
+
+    def inside(self, unit: np.ndarray) -> np.ndarray:
+        """Legal or illegal points of the box, projected, for points [n, d] of the unit cube."""
+        lower, upper = self.bounds
+        return self.project(lower + (upper - lower) * unit)
 
     def random(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Legal points, uniform, [count, d]; fewer than `count` where legal ones are rare."""
         found: list[np.ndarray] = []
         have = 0
         for _ in range(ATTEMPTS):
-            points = self.project(rng.random((max(count, 64), len(self.columns))))
+            points = self.inside(rng.random((max(count, 64), len(self.columns))))
             points = points[self.legal(points)]
             found.append(points[: count - have])
             have += len(found[-1])
@@ -68,7 +82,7 @@ class Proposal(NamedTuple):
     """Points [count, d] (fewer where no more are left), the state to keep, and what there is to tell."""
 
     points: np.ndarray
-    state: State
+    state: "State"
     info: dict[str, Any]
 
 
@@ -77,6 +91,6 @@ class Proposer(ABC):
 
     @abstractmethod
     def propose(
-        self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
+        self, state: "State", data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
     ) -> Proposal:
         """Choose points that are legal, fresh and different from each other."""

@@ -1,12 +1,13 @@
 """Where an acquisition is largest."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from presage import lbfgs
 from presage.proposers.base import Domain
+from presage.proposers.evolve import evolve
 from presage.sobol import sobol
 
 Values = Callable[[np.ndarray], np.ndarray]
@@ -22,11 +23,14 @@ MOST_LEVELS = 12  # categories tried per column and round
 class Maximiser:
     """Many candidates, then the best of them improved: L-BFGS on continuous columns, neighbours on discrete ones.
 
+    Where the posterior has no gradients, CMA-ES takes the place of L-BFGS.
+
     Args:
         spread: Sobol candidates over the whole cube.
         local: candidates around the best observed points.
         starts: candidates that are improved.
         evaluations: quasi-Newton evaluations per start and round.
+        generations: of CMA-ES per start and round.
         rounds: alternations between continuous and discrete columns.
     """
 
@@ -34,6 +38,7 @@ class Maximiser:
     local: int = 512
     starts: int = 8
     evaluations: int = 50
+    generations: int = 30
     rounds: int = 4
 
     def __call__(
@@ -56,11 +61,7 @@ class Maximiser:
         """
         if domain.remaining is not None:
             return _ranked(domain.remaining, values(domain.remaining))
-        groups = [
-            _ranked(points, values(points))
-            for points in (self._spread(domain, rng), self._near(domain, anchors, rng))
-            if len(points)
-        ]
+        groups = [_ranked(points, values(points)) for points in self.candidates(domain, anchors, rng=rng)]
         # Half of the starts from each group: in many dimensions the neighbours of good points outbid every point of
         # the open cube, and no start would be left to find a better hill.
         share = self.starts // len(groups)
@@ -69,9 +70,18 @@ class Maximiser:
         points, worth = (np.concatenate([group[part] for group in groups]) for part in (0, 1))
         return _ranked(np.concatenate([best, points]), np.concatenate([best_worth, worth]))
 
+    def fewer(self, times: int) -> "Maximiser":
+        """The same with so many times fewer candidates."""
+        return replace(self, spread=self.spread // times, local=self.local // times)
+
+    def candidates(self, domain: Domain, anchors: np.ndarray, *, rng: np.random.Generator) -> list[np.ndarray]:
+        """Legal points from everywhere and, where there are anchors, from around them."""
+        groups = (self._spread(domain, rng), self._near(domain, anchors, rng))
+        return [points for points in groups if len(points)]
+
     def _spread(self, domain: Domain, rng: np.random.Generator) -> np.ndarray:
         """Candidates from everywhere."""
-        points = domain.project(sobol(self.spread, len(domain.columns), rng))
+        points = domain.inside(sobol(self.spread, len(domain.columns), rng))
         legal = points[domain.legal(points)]
         return legal if len(legal) >= self.starts else np.concatenate([legal, domain.random(self.spread, rng)])
 
@@ -88,7 +98,7 @@ class Maximiser:
         # Most discrete cells of a neighbour stay; those that move may go anywhere.
         jumped = np.where(rng.random(base.shape) < 1.0 / d, rng.random(base.shape), base)
         discrete = np.array([column.levels is not None for column in domain.columns])
-        points = domain.project(np.clip(np.where(discrete, jumped, near), 0.0, 1.0))
+        points = domain.project(np.clip(np.where(discrete, jumped, near), *domain.bounds))
         return points[domain.legal(points)]
 
     def _improve(
@@ -97,8 +107,10 @@ class Maximiser:
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         continuous = np.array([column.levels is None for column in domain.columns])
         for _ in range(self.rounds):
-            if gradients is not None and continuous.any():
+            if continuous.any() and gradients is not None:
                 points, worth = self._climb(gradients, domain, points, worth, continuous)
+            elif continuous.any():
+                points, worth = evolve(values, domain, points, worth, continuous, self.generations, rng)
             if continuous.all():
                 break
             before = worth
@@ -121,14 +133,9 @@ class Maximiser:
             return -value, np.where(free, -gradient, 0.0)
 
         start = np.where(free, points, 0.0)
+        lower, upper = np.where(free[None], domain.bounds[:, None], 0.0)
         found = lbfgs.minimize(
-            negative,
-            start,
-            0.0,
-            np.where(free, 1.0, 0.0),
-            evaluations=self.evaluations,
-            gradient_tol=1e-4,
-            value_tol=1e-7,
+            negative, start, lower, upper, evaluations=self.evaluations, gradient_tol=1e-4, value_tol=1e-7
         )
         moved = np.where(free, found.x, points)
         better = (-found.value > worth) & domain.legal(moved)

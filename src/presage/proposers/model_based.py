@@ -8,6 +8,7 @@ import numpy as np
 from presage.acquisitions import Acquisition, Context, Feasible, LogExpectedImprovement
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
+from presage.proposers.batch import Batch, Believe
 from presage.proposers.maximise import Maximiser
 from presage.proposers.random import RandomSearch
 from presage.surrogates import Posterior, State, Surrogate, automatic
@@ -21,17 +22,19 @@ FITTED = "rows"  # in the state: how many values the last fit saw
 class ModelBased(Proposer):
     """Bayesian optimisation: where the acquisition over the surrogate's posterior is largest.
 
-    Pending points count as observed at their posterior mean, so that the next proposal goes elsewhere.
-
     Args:
         surrogate: the model.
         acquisition: what a point is worth under it.
         maximiser: finds the point that is worth most.
+        batch: what pending points mean for the next one.
+        apart: least distance on the cube between a new point and pending ones (seed S3's distinct points).
     """
 
     surrogate: Surrogate = field(default_factory=automatic)
     acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
     maximiser: Maximiser = field(default_factory=Maximiser)
+    batch: Batch = field(default_factory=Believe)
+    apart: float = 0.0
 
     def propose(
         self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
@@ -49,47 +52,71 @@ class ModelBased(Proposer):
         self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator
     ) -> Proposal:
         posterior, state, info = self.fit(state, data, rng=rng)
-        acquisition = Feasible.learned(self.acquisition, data) if data.failed.any() else self.acquisition
-        order = np.argsort(np.where(data.mask, data.y, np.inf), kind="stable")
-        anchors = data.x[order[: min(ANCHORS, data.count)]]
-        chosen, keys = np.empty((0, len(domain.columns))), set[str]()
+        chosen, keys, rest = np.empty((0, len(domain.columns))), set[str](), data
         for _ in range(count):
-            believed, best = posterior, posterior.incumbent()
-            if data.failed.any():  # f has no value there; nobody should be drawn to where it might have been good
-                worst = np.full(data.failed.sum(), data.y[data.mask].max())
-                believed = believed.condition(data.x[data.failed], worst)
-            if data.pending.any():
-                at = data.x[data.pending]
-                best = min(best, believed.marginal(at).moments()[0].min())
-                believed = believed.condition(at, believed.predict(at)[0])
-            context = Context(best=best)
-
-            def values(x: np.ndarray, believed: Posterior = believed, context: Context = context) -> np.ndarray:
-                return acquisition.values(believed, x, context)
-
-            def gradients(
-                x: np.ndarray, believed: Posterior = believed, context: Context = context
-            ) -> tuple[np.ndarray, np.ndarray]:
-                return acquisition.values_and_gradients(believed, x, context)
-
-            points, worth = self.maximiser(
-                values, gradients if believed.differentiable else None, domain, anchors, rng=rng
-            )
-            new = domain.fresh(points, 1, besides=keys)
+            points, values = self.ranked(posterior, rest, domain, rng=rng)
+            new = domain.fresh(self._apart(points, rest.x[rest.pending]), 1, besides=keys)
             if not len(new):
                 break
             chosen = np.vstack([chosen, new])
             keys.add(domain.key(new[0]))
-            data = data.with_pending(new[0])
-            info["acquisition"] = float(worth[0])
+            rest = rest.with_pending(new[0])
+            info["acquisition"] = float(values[0])
+        context = self._context(posterior, data, domain)
+        moved = self.batch.together(posterior, context, chosen, data.x[data.pending], domain, rng=rng)
+        if moved is not chosen and len(domain.fresh(moved, len(moved))) == len(moved):
+            chosen = moved
         return Proposal(chosen, state, info)
 
+    def ranked(
+        self, posterior: Posterior, data: Observations, domain: Domain, *, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Legal points in falling order of what they are worth, given failed and pending rows, [m, d] and [m]."""
+        context, believed = self._context(posterior, data, domain), posterior
+        acquisition: Acquisition = self.acquisition
+        if data.failed.any():
+            acquisition = Feasible.learned(acquisition, data)
+        if data.pending.any():
+            at = data.x[data.pending]
+            believed, acquisition, context = self.batch.pending(believed, acquisition, context, at, rng=rng)
+        acquisition = acquisition.prepare(believed, context, rng=rng)
+
+        def values(x: np.ndarray) -> np.ndarray:
+            return acquisition.values(believed, x, context)
+
+        def gradients(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return acquisition.values_and_gradients(believed, x, context)
+
+        maximiser = self.maximiser.fewer(4) if acquisition.costly else self.maximiser
+        return maximiser(values, gradients if believed.differentiable else None, domain, _anchors(data), rng=rng)
+
+    def _context(self, posterior: Posterior, data: Observations, domain: Domain) -> Context:
+        def candidates(rng: np.random.Generator) -> np.ndarray:
+            if domain.remaining is not None:
+                return domain.remaining
+            return np.concatenate(self.maximiser.candidates(domain, _anchors(data), rng=rng))
+
+        return Context(posterior.incumbent(), data.count, data.x[data.mask], candidates)
+
+    def _apart(self, points: np.ndarray, pending: np.ndarray) -> np.ndarray:
+        """The points that differ enough from pending ones; all of them where none does."""
+        if not self.apart or not len(pending):
+            return points
+        step = np.nan_to_num(points[:, None] - pending)
+        far = (np.sqrt(np.square(step).sum(axis=2)) >= self.apart).all(axis=1)
+        return points[far] if far.any() else points
+
     def fit(self, state: State, data: Observations, *, rng: np.random.Generator) -> tuple[Posterior, State, dict]:
-        """The posterior given the values; hyperparameters are refitted where enough values are new."""
+        """The posterior given the values; hyperparameters are refitted where the surrogate finds that they are due."""
         fitted = int(state[FITTED]) if FITTED in state else 0
-        new = data.count - fitted
-        keep = 0 <= new < max(1, data.count // 20)
+        keep = not self.surrogate.due(data, state, fitted)
         posterior, found, diagnostics = self.surrogate.fit(data, rng=rng, previous=state or None, keep=keep)
         if not keep:
             state = {**found, FITTED: np.array(data.count)}
         return posterior, state, {"source": "model", **diagnostics}
+
+
+def _anchors(data: Observations) -> np.ndarray:
+    """The best observed points, best first."""
+    order = np.argsort(np.where(data.mask, data.y, np.inf), kind="stable")
+    return data.x[order[: min(ANCHORS, data.count)]]

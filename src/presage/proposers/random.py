@@ -1,12 +1,15 @@
 """Random search."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
-from presage.surrogates.base import State
+
+if TYPE_CHECKING:
+    from presage.surrogates.base import State
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class RandomSearch(Proposer):
     """Uniform points."""
 
     def propose(
-        self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
+        self, state: "State", data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
     ) -> Proposal:
         if domain.remaining is not None:
             points = rng.permutation(domain.remaining)[:count]

@@ -3,14 +3,21 @@
 import os
 
 from presage.errors import StorageError
-from presage.storage.base import Event, Storage
+from presage.storage.base import Event, Snapshot, Storage
 from presage.storage.memory import MemoryStorage
 
-__all__ = ["Event", "MemoryStorage", "Storage", "open_storage"]
+__all__ = ["Event", "MemoryStorage", "Snapshot", "Storage", "open_storage"]
 
 
-def open_storage(storage: Storage | str | os.PathLike[str] | None) -> Storage:
+def open_storage(
+    storage: Storage | str | os.PathLike[str] | None, *, create: bool = True, upgrade: bool = False
+) -> Storage:
     """The storage meant by None (new, in memory), a URL, the path of an SQLite file, or a storage itself.
+
+    Args:
+        storage: what is meant.
+        create: make a file or tables that do not exist; otherwise that is an error.
+        upgrade: take a storage of an earlier version to this one; otherwise that is an error.
 
     Example:
         >>> open_storage(None).studies()
@@ -28,4 +35,5 @@ def open_storage(storage: Storage | str | os.PathLike[str] | None) -> Storage:
     from presage.storage.sql import SQLStorage
 
     place = os.fspath(storage)
-    return SQLStorage(place if "://" in place else URL.create("sqlite", database=place))
+    url = place if "://" in place else URL.create("sqlite", database=place)
+    return SQLStorage(url, create=create, upgrade=upgrade)

@@ -1,8 +1,8 @@
-"""What a storage is: an append-only log of events per study, and one slot for the latest fit state."""
+"""What a storage is: an append-only log of events per study, who works on it, and one slot for the latest fit state."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 Payload = Mapping[str, Any]
 
@@ -14,11 +14,24 @@ class Event(NamedTuple):
     payload: dict[str, Any]
 
 
+class Snapshot(NamedTuple):
+    """All that belongs to a study at one moment, but for who works on it."""
+
+    events: list[Event]
+    claims: list[str]
+    state: tuple[int, bytes] | None
+
+
 class Storage(ABC):
     """Append-only events of named studies. Payloads are JSON; nothing is ever unpickled.
 
     A call either happens as a whole and survives a kill of the process, or does not happen.
+
+    Attributes:
+        shared: whether other processes can use it at the same time.
     """
+
+    shared: ClassVar[bool] = True
 
     @abstractmethod
     def create(self, study: str, payload: Payload) -> None:
@@ -42,8 +55,27 @@ class Storage(ABC):
         """Events with seq > after, in order; StorageError for an unknown study."""
 
     @abstractmethod
-    def state(self, study: str) -> tuple[int, bytes] | None:
-        """The latest fit state and the last sequence number of the append that wrote it."""
+    def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:
+        """The fit state and the last sequence number of the append that wrote it, if that is greater than `after`."""
+
+    @abstractmethod
+    def renew(self, study: str, worker: str, seconds: float) -> bool:
+        """Note that a worker lives for so many seconds from now, by the storage's own clock; 0: that it has left.
+
+        True if it was known to live until now.
+        """
+
+    @abstractmethod
+    def living(self, study: str) -> set[str]:
+        """Workers that have neither left nor let their time run out, by the storage's own clock."""
+
+    @abstractmethod
+    def snapshot(self, study: str) -> Snapshot:
+        """Everything to copy a study by, as of one moment; StorageError for an unknown one."""
+
+    @abstractmethod
+    def restore(self, study: str, snapshot: Snapshot) -> None:
+        """Make a study that is like the one a snapshot was taken of; Conflict if the name is taken."""
 
     @abstractmethod
     def studies(self) -> list[str]:

@@ -2,12 +2,13 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from presage.errors import Conflict, StorageError
-from presage.storage.base import Event, Payload, Storage
+from presage.storage.base import Event, Payload, Snapshot, Storage
 
 # One encoder for all calls; json.dumps would build one for each.
 _dumps = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -52,6 +53,7 @@ class _Log:
     texts: list[str]
     claims: set[str] = field(default_factory=set)
     state: tuple[int, bytes] | None = None
+    leases: dict[str, float] = field(default_factory=dict)  # until when each worker is known to live
 
 
 class MemoryStorage(Storage):
@@ -65,6 +67,8 @@ class MemoryStorage(Storage):
         >>> storage.read("cake", after=1)
         [Event(seq=2, payload={'kind': 'told', 'values': [0.5]})]
     """
+
+    shared: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
@@ -99,9 +103,39 @@ class MemoryStorage(Storage):
             texts = self._log(study).texts[after:]
         return [Event(seq, json.loads(text)) for seq, text in enumerate(texts, after + 1)]
 
-    def state(self, study: str) -> tuple[int, bytes] | None:
+    def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:
         with self._lock:
-            return self._log(study).state
+            state = self._log(study).state
+        return state if state is not None and state[0] > after else None
+
+    def renew(self, study: str, worker: str, seconds: float) -> bool:
+        now = time.monotonic()
+        with self._lock:
+            leases = self._log(study).leases
+            known = leases.pop(check_text(worker, "a worker"), now) > now
+            if seconds > 0:
+                leases[worker] = now + seconds
+            return known
+
+    def living(self, study: str) -> set[str]:
+        now = time.monotonic()
+        with self._lock:
+            return {worker for worker, until in self._log(study).leases.items() if until > now}
+
+    def snapshot(self, study: str) -> Snapshot:
+        with self._lock:
+            log = self._log(study)
+            texts, claims, state = list(log.texts), sorted(log.claims), log.state
+        return Snapshot([Event(seq, json.loads(text)) for seq, text in enumerate(texts, 1)], claims, state)
+
+    def restore(self, study: str, snapshot: Snapshot) -> None:
+        texts = [encode(payload) for _, payload in check_snapshot(snapshot).events]
+        log = _Log(texts, {check_text(key, "a claim") for key in snapshot.claims}, snapshot.state)
+        check_text(study)
+        with self._lock:
+            if study in self._logs:
+                raise name_taken(study)
+            self._logs[study] = log
 
     def studies(self) -> list[str]:
         with self._lock:
@@ -116,6 +150,14 @@ class MemoryStorage(Storage):
         if study not in self._logs:
             raise unknown_study(study)
         return self._logs[study]
+
+
+def check_snapshot(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, if a study can be made of it."""
+    seqs = [event.seq for event in snapshot.events]
+    if not seqs or seqs != list(range(1, len(seqs) + 1)):
+        raise StorageError("the events of a study must count 1, 2, 3, ... without gaps, but those given do not")
+    return snapshot
 
 
 def name_taken(study: str) -> Conflict:

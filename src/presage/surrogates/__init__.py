@@ -1,25 +1,75 @@
 """Models of the objective."""
 
+import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from presage.kernels import Matern, Trend
+from presage.priors import LogNormal
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
-from presage.surrogates.gaussian_process import GaussianProcess, Prior
+from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
+from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
+
+if TYPE_CHECKING:
+    from presage.surrogates.background import InBackground
+    from presage.surrogates.boosting import GradientBoosting
+    from presage.surrogates.forests import ExtraTrees, RandomForest
+    from presage.surrogates.linear_head import Bayes, LeastSquares, MeanField
+    from presage.surrogates.network_ensemble import NetworkEnsemble
+    from presage.surrogates.neural_basis import NeuralBasis
+    from presage.surrogates.sparse import SparseGaussianProcess
+    from presage.surrogates.variational_network import VariationalNetwork
+
+# Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
+_HOME = {
+    "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting", "InBackground": "background",
+    "LeastSquares": "linear_head", "MeanField": "linear_head", "NetworkEnsemble": "network_ensemble", "NeuralBasis":
+    "neural_basis", "RandomForest": "forests", "SparseGaussianProcess": "sparse", "VariationalNetwork":
+    "variational_network",
+}  # fmt: skip
 
 __all__ = [
-    "BY_NAME", "BestOf", "Diagnostics", "Draws", "Fit", "GaussianProcess", "Marginal", "Posterior", "Prior", "Score",
-    "State", "Surrogate", "automatic",
+    "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting",
+    "HMC", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS", "NetworkEnsemble", "NeuralBasis",
+    "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate",
+    "VariationalNetwork", "automatic",
 ]  # fmt: skip
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'presage.surrogates' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"presage.surrogates.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
 def automatic() -> Surrogate:
-    """What "auto" stands for: a free Gaussian process, which interpolates, or a calm one, which sees through ripples.
+    """What "auto" stands for: a Gaussian process on top of a trend, a free one or a calm one, by leave-one-out density.
 
     The calm one has the values' own variance and expects noise. On functions that are smooth the free one predicts
-    far better and wins decimals; on a funnel with ripples (Ackley, Levy) it explains the ripples by a spurious short
-    lengthscale and loses sight of the funnel.
+    far better and wins decimals; on a funnel with ripples (Ackley) it explains the ripples by a spurious short
+    lengthscale and loses sight of the funnel. The trend sees a bowl in ten dimensions from a few dozen points.
     """
-    return BestOf((GaussianProcess(), GaussianProcess(variance=Prior(1.0, 0.01), noise=Prior(0.005, 2.0))))
+    calm = GaussianProcess(Matern(variance=None) + Trend(), noise=LogNormal(0.005, 2.0))
+    return BestOf((GaussianProcess(Matern() + Trend()), calm))
 
 
-BY_NAME: dict[str, Callable[[], Surrogate]] = {"auto": automatic, "gp": GaussianProcess}
+def sampled() -> Surrogate:
+    """What "gp-mcmc" stands for: a Gaussian process with its hyperparameters integrated out."""
+    return GaussianProcess(hyperparameters=Slice())
+
+
+def _later(name: str) -> Callable[[], Surrogate]:
+    """A surrogate at its defaults, imported when it is made."""
+    return lambda: __getattr__(name)()
+
+
+BY_NAME: dict[str, Callable[[], Surrogate]] = {
+    "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
+    "student-t": StudentTProcess,
+    "neural": _later("NeuralBasis"), "variational": _later("VariationalNetwork"), "ensemble":
+    _later("NetworkEnsemble"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
+    _later("GradientBoosting"),
+}  # fmt: skip

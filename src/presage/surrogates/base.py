@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from presage.observations import Observations
+from presage.surrogates.joint import ByConditioning, Joint
 
 Diagnostics = dict[str, Any]
 State = dict[str, np.ndarray]  # plain arrays by name; travels through storage
@@ -101,6 +102,10 @@ class Posterior(ABC):
     def condition(self, x: np.ndarray, y: np.ndarray) -> "Posterior":
         """The posterior after further observations [m, d] and [m], hyperparameters kept."""
 
+    def joint(self, z: np.ndarray) -> Joint:
+        """How f at the points [m, d] goes together with f elsewhere; noise apart."""
+        return ByConditioning.of(self, z)
+
     @abstractmethod
     def leave_one_out(self) -> np.ndarray:
         """Log density of each observation, in standardised units, given all the others, [n]."""
@@ -171,3 +176,13 @@ class Surrogate(ABC):
             previous: the state of an earlier fit, from which to start.
             keep: take the hyperparameters of `previous` as they are and only the data anew.
         """
+
+    def due(self, data: Observations, state: State, fitted: int) -> bool:
+        """Whether hyperparameters should be fitted anew rather than kept: by default when a twentieth is new.
+
+        Args:
+            data: the observations.
+            state: of the last fit.
+            fitted: values that the last fit saw, 0 if there was none.
+        """
+        return not 0 <= data.count - fitted < max(1, data.count // 20)

@@ -22,11 +22,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from presage import leases
 from presage.errors import PresageError
-from presage.history import History, myself
+from presage.history import History
+from presage.ledger import ATTEMPTS
 from presage.space import Float, Int, Params, Space
 from presage.storage import Event, open_storage
-from presage.study import ATTEMPTS, Study
+from presage.study import Study
 from presage.trial import Trial
 
 SPACE = Space({"x": Float(0, 1), "n": Int(1, 1_000_000)})
@@ -149,7 +151,7 @@ def _work(storage: str, name: str, log: str, trials: int) -> None:
         return value
 
     try:
-        note("owner", myself())
+        note("owner", leases.process())
         random.seed()
         study = Study(SPACE, surrogate="random", seed=0, storage=storage, name=name)  # whoever is first creates it
         study.optimize(objective, trials, callbacks=[lambda _, trial: note("told", trial.number, trial.value)])
@@ -339,12 +341,12 @@ class _Account:
             if kind == "suggested":
                 fresh = number == len(self.holders)
                 self.check("no trial number is used twice", fresh, f"event {seq}: {number}")
-                self.holders[number] = [payload["owner"]]
+                self.holders[number] = [leases.process_of(payload["owner"])]
             elif kind == "started":
                 holders = self.holders[number]
                 orphan = holders[-1] in self.dead and not self.ended(number)
                 self.check("no trial is taken from a living worker", orphan, f"event {seq}: {number}")
-                holders.append(payload["owner"])
+                holders.append(leases.process_of(payload["owner"]))
             elif kind in ("told", "failed"):
                 self.check("no trial is told twice", not self.ended(number), f"event {seq}: {number}")
                 if kind == "told":

@@ -2,14 +2,16 @@
 
 import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from presage.errors import Conflict, StorageError
-from presage.storage import Event, Storage
+from presage.storage import Event, Snapshot, Storage
+from presage.storage.base import Payload
 
 HOSTILE_NAMES = (
     "a'; drop table presage_events; --", "a'; drop table events; --", '"quoted"', "a", "A", " a ",
@@ -44,6 +46,48 @@ def payloads(storage: Storage, study: str) -> list[Any]:
     events = storage.read(study)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     return [event.payload for event in events]
+
+
+class Wrapped(Storage):
+    """Another storage, as it is; a subclass does something of its own before or after some of the calls."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def create(self, study: str, payload: Payload) -> None:
+        self.storage.create(study, payload)
+
+    def append(
+        self, study: str, payloads: Iterable[Payload], *, claims: Iterable[str] = (), state: bytes | None = None
+    ) -> int:
+        return self.storage.append(study, payloads, claims=claims, state=state)
+
+    def read(self, study: str, after: int = 0) -> list[Event]:
+        return self.storage.read(study, after)
+
+    def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:
+        return self.storage.state(study, after)
+
+    def renew(self, study: str, worker: str, seconds: float) -> bool:
+        return self.storage.renew(study, worker, seconds)
+
+    def living(self, study: str) -> set[str]:
+        return self.storage.living(study)
+
+    def snapshot(self, study: str) -> Snapshot:
+        return self.storage.snapshot(study)
+
+    def restore(self, study: str, snapshot: Snapshot) -> None:
+        self.storage.restore(study, snapshot)
+
+    def studies(self) -> list[str]:
+        return self.storage.studies()
+
+    def delete(self, study: str) -> None:
+        self.storage.delete(study)
+
+    def close(self) -> None:
+        self.storage.close()
 
 
 class StorageSuite:
@@ -162,7 +206,53 @@ class StorageSuite:
             assert storage.state("a") == (3, every_byte)
             storage.append("a", [], state=b"")
             assert storage.state("a") == (4, b"")
+            assert storage.state("a", after=3) == (4, b"")
+            assert storage.state("a", after=4) is None
             assert storage.state("b") is None
+
+    def test_workers_live_until_their_time_runs_out_or_they_leave(self, tmp_path: Path) -> None:
+        with closing(self.make(tmp_path)) as storage:
+            storage.create("a", {})
+            storage.create("b", {})
+            assert storage.living("a") == set()
+            assert storage.renew("a", "long", 1000.0) is False
+            assert storage.renew("a", "größe; --'", 1000.0) is False
+            assert storage.renew("a", "long", 1000.0) is True
+            storage.renew("a", "short", 0.3)
+            assert storage.living("a") == {"long", "größe; --'", "short"}
+            assert storage.living("b") == set()
+            storage.renew("a", "größe; --'", 0.0)
+            time.sleep(0.4)
+            assert storage.living("a") == {"long"}
+            assert storage.renew("a", "short", 1000.0) is False, "it was too late"
+            assert storage.living("a") == {"long", "short"}
+            storage.renew("a", "nobody", 0.0)
+            assert storage.living("a") == {"long", "short"}
+            storage.delete("a")
+            storage.create("a", {})
+            assert storage.living("a") == set()
+
+    def test_a_snapshot_makes_an_equal_study(self, tmp_path: Path) -> None:
+        with closing(self.make(tmp_path)) as storage:
+            storage.create("a", {"n": 1})
+            assert storage.snapshot("a") == ([(1, {"n": 1})], [], None)
+            storage.append("a", [{"n": 2}, {"n": 3}], claims=["x", "y"], state=b"state")
+            storage.append("a", [{"n": 4}])
+            taken = storage.snapshot("a")
+            assert taken == ([(n, {"n": n}) for n in (1, 2, 3, 4)], ["x", "y"], (3, b"state"))
+            assert isinstance(taken, Snapshot)
+            storage.restore("b", taken)
+            assert storage.snapshot("b") == taken
+            with refused(Conflict):
+                storage.append("b", [], claims=["y"])
+            assert storage.append("b", [{"n": 5}]) == 5
+            assert storage.snapshot("a") == taken
+            with refused(Conflict):
+                storage.restore("a", taken)
+            for gap in ([], taken.events[1:], taken.events[:1] + taken.events[2:]):
+                with refused(StorageError):
+                    storage.restore("c", taken._replace(events=gap))
+            assert storage.studies() == ["a", "b"]
 
     def test_an_unknown_study_is_an_error(self, tmp_path: Path) -> None:
         with closing(self.make(tmp_path)) as storage:
@@ -170,7 +260,10 @@ class StorageSuite:
             calls: tuple[Callable[[str], Any], ...] = (
                 storage.read,
                 storage.state,
+                storage.living,
+                storage.snapshot,
                 storage.delete,
+                lambda name: storage.renew(name, "worker", 1.0),
                 lambda name: storage.read(name, after=7),
                 lambda name: storage.append(name, [{}]),
                 lambda name: storage.append(name, []),

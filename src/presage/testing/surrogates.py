@@ -170,7 +170,7 @@ class SurrogateSuite:
                     moved = posterior.marginal(x + step * np.eye(x.shape[1])[j])  # noqa: B023
                     return np.array([moved.mean, moved.variance])
 
-                slope = central(along)[:, :, present]
+                slope = central(along, 1e-4 if self.slack() == 1.0 else 1e-3)[:, :, present]
                 same_slope(np.array([by_mean[:, present, j], by_variance[:, present, j]]), slope)
 
     def test_samples_have_the_moments_of_the_marginal(self) -> None:
@@ -228,38 +228,6 @@ class SurrogateSuite:
             law = self.fit(plain_data(), previous=state, keep=keep).marginal(plain_points(5))
             assert np.isfinite(law.mean).all()
 
-
-def central(function, step: float = 1e-3) -> np.ndarray:  # type: ignore[no-untyped-def]
-    """The derivative at 0, by differences of fourth order: the error is about step^4 times the fifth derivative."""
-    near, far = function(step) - function(-step), function(2 * step) - function(-2 * step)
-    return (8.0 * near - far) / (12.0 * step)
-
-
-def near(a: np.ndarray, b: np.ndarray, rounding: float = 1e-9) -> None:
-    """Equal but for the order in which sums were taken."""
-    assert np.shape(a) == np.shape(b)
-    assert (np.abs(a - b) <= rounding * (1.0 + np.abs(b))).all(), np.abs(a - b).max()
-
-
-def same_slope(given: np.ndarray, expected: np.ndarray) -> None:
-    """Equal to a part in ten thousand of the largest: what differences can tell of a function that bends at 1/10."""
-    assert np.shape(given) == np.shape(expected)
-    assert (np.abs(given - expected) <= 1e-4 * np.abs(expected).max()).all(), np.abs(given - expected).max()
-
-
-def same_law(one: Posterior, other: Posterior, x: np.ndarray) -> None:
-    a, b = one.marginal(x), other.marginal(x)
-    near(a.mean, b.mean, 1e-6)
-    near(a.variance, b.variance, 1e-6)
-
-
-def stored(state: State) -> State:
-    """A state as it comes back from a storage."""
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **state)
-    with np.load(io.BytesIO(out.getvalue()), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
-
     def test_drawn_functions_are_functions(self) -> None:
         for name, data in awkward().items():
             posterior, x = self.fit(data), probes(data)
@@ -267,10 +235,11 @@ def stored(state: State) -> State:
             value = draws.values(x)
             assert value.shape == (3, len(x)), name
             assert np.isfinite(value).all(), name
-            np.testing.assert_allclose(draws.values(x[::-1])[:, ::-1], value, rtol=1e-9, atol=1e-9, err_msg=name)
+            # A draw may be a sum of a thousand terms that are 1e5 each and cancel.
+            np.testing.assert_allclose(draws.values(x[::-1])[:, ::-1], value, rtol=1e-6, atol=1e-6, err_msg=name)
             if posterior.differentiable:
                 again, gradient = draws.values_and_gradients(x)
-                np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-9, err_msg=name)
+                np.testing.assert_allclose(again, value, rtol=1e-6, atol=1e-6, err_msg=name)
                 assert gradient.shape == (3, *x.shape), name
                 assert not gradient[:, np.isnan(x)].any(), name
 
@@ -313,3 +282,35 @@ def stored(state: State) -> State:
         assert bad.log_density < good.log_density
         assert bad.rmse > good.rmse
         assert bad.coverage90 < good.coverage90
+
+
+def central(function, step: float = 1e-3) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """The derivative at 0, by differences of fourth order: the error is about step^4 times the fifth derivative."""
+    near, far = function(step) - function(-step), function(2 * step) - function(-2 * step)
+    return (8.0 * near - far) / (12.0 * step)
+
+
+def near(a: np.ndarray, b: np.ndarray, rounding: float = 1e-9) -> None:
+    """Equal but for the order in which sums were taken."""
+    assert np.shape(a) == np.shape(b)
+    assert (np.abs(a - b) <= rounding * (1.0 + np.abs(b))).all(), np.abs(a - b).max()
+
+
+def same_slope(given: np.ndarray, expected: np.ndarray) -> None:
+    """Equal to a part in ten thousand of the largest: what differences can tell of a function that bends at 1/10."""
+    assert np.shape(given) == np.shape(expected)
+    assert (np.abs(given - expected) <= 1e-4 * np.abs(expected).max()).all(), np.abs(given - expected).max()
+
+
+def same_law(one: Posterior, other: Posterior, x: np.ndarray) -> None:
+    a, b = one.marginal(x), other.marginal(x)
+    near(a.mean, b.mean, 1e-6)
+    near(a.variance, b.variance, 1e-6)
+
+
+def stored(state: State) -> State:
+    """A state as it comes back from a storage."""
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **state)
+    with np.load(io.BytesIO(out.getvalue()), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

@@ -443,7 +443,7 @@ const workers = (place) => {
       return;
     }
     chart.hidden = false;
-    const status = (w) => (w.running.length ? (w.gone ? "gone" : `running ${w.running.slice(0, 5).join(", ")}`) : "idle");
+    const status = (w) => (w.running.length ? (w.gone ? "lost" : `running ${w.running.slice(0, 5).join(", ")}`) : w.living ? "idle" : "left");
     table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ["Worker", "State", "Last sign of life", "Done", "Failed"].map((text, i) => h("th", { scope: "col", className: i > 2 ? "number" : "" }, text)))),
       h("tbody", {}, found.workers.map((w) => h("tr", {}, h("td", {}, w.worker), h("td", { className: w.gone ? "bad" : "" }, status(w)), h("td", {}, ago(w.last)), h("td", { className: "number" }, String(w.done)), h("td", { className: "number" }, w.failed ? String(w.failed) : ""))))));
     await redraw();

@@ -1,0 +1,148 @@
+"""The rules of trials: who may be handed one, whose result counts, what is written when."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from presage.errors import Conflict, SpaceExhausted, TrialError
+from presage.journal import Journal
+from presage.leases import Lease
+from presage.suggester import Suggester
+from presage.trial import Failure, Outcome, Trial
+
+ATTEMPTS = 3  # how often a trial is handed out before it fails for want of a worker that survives
+ENDED = ("complete", "failed")
+
+
+class Ledger(Journal):
+    """A study's events, with what may be added to them. Whoever calls holds the lock.
+
+    Two processes never do the same thing to a trial: each step claims a text that can be claimed once.
+    """
+
+    # Handing out.
+    def ask(self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int) -> list[Trial]:
+        """Trials for whoever holds the lease; Conflict where another process was faster."""
+        return self._resume(lease) or self._suggest(lease, suggester, settings, count)
+
+    def _resume(self, lease: Lease) -> list[Trial]:
+        """Hand out a trial that exists and that nobody works on."""
+        history = self.history
+        left = [*history.waiting, *(number for number, owner in history.owners.items() if lease.lost(owner))]
+        if not left:
+            return []
+        number = min(left)
+        trial = history.trials[number]
+        self.sync()  # again: its worker, gone by now, may have told it just before
+        if history.trials[number] is not trial:
+            raise Conflict(f"trial {number} has just changed")
+        attempt = trial.attempt + (trial.state == "running")  # its worker was lost
+        claim = f"start:{number}:{history.handed[number]}"
+        if attempt > ATTEMPTS:
+            failure = Failure("lost", f"its worker was lost {ATTEMPTS} times")
+            event = {"type": "failed", "number": number, **vars(failure), "at": time.time()}
+            self.append([event], [claim, f"told:{number}"])
+            raise Conflict(f"trial {number} has just been given up")
+        event = {"type": "started", "number": number, "attempt": attempt, "owner": lease.owner, "at": time.time()}
+        self.append([event], [claim])
+        if history.owners.get(number) != lease.owner:  # told meanwhile by somebody who had only its number
+            raise Conflict(f"trial {number} has just ended")
+        return [history.trials[number]]
+
+    def _suggest(self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int) -> list[Trial]:
+        """Choose new points and commit them. One number is claimed by one process only; the loser chooses again."""
+        began, history = time.perf_counter(), self.history
+        first = len(history.trials)
+        known = self.state() if suggester.learns else {}
+        points, source, state = suggester.choose(history, known, count)
+        if not len(points):
+            raise SpaceExhausted(f"every point of the space has been tried or is being tried, {first} trials in all")
+        latency = (time.perf_counter() - began) / len(points)
+        mine = {} if settings == history.settings else settings  # another process has others
+        events = [
+            {"type": "suggested", "number": first + i, "params": history.space.decode(point), "source": source,
+             "seen": history.seq, "owner": lease.owner, "at": time.time(), "latency": round(latency, 6), **mine}
+            for i, point in enumerate(points)
+        ]  # fmt: skip
+        self.append(events, [f"number:{first}"], state)
+        return history.trials[first : first + len(points)]
+
+    def add(self, make: Callable[[int], list[dict[str, Any]]]) -> int:
+        """Append events that take trial numbers from the next one on; that number."""
+        while True:
+            self.sync()
+            number = len(self.history.trials)
+            try:
+                self.append(make(number), [f"number:{number}"])
+            except Conflict:
+                continue
+            return number
+
+    def number(self, trial: Trial | int) -> int:
+        """The number of a trial that exists."""
+        number = trial.number if isinstance(trial, Trial) else trial
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise TrialError(f"tell takes a Trial or its number, but got {trial!r}")
+        self.sync()
+        count = len(self.history.trials)
+        if not 0 <= number < count:
+            raise TrialError(
+                f"trial numbers go from 0 to {count - 1}, but got {number}; use tell_many for data from elsewhere"
+            )
+        return int(number)
+
+    # Taking back.
+    def finish(self, number: int, event: dict[str, Any]) -> None:
+        """A value or a failure; TrialError where there is one already."""
+        self.sync()
+        trial = self.history.trials[number]
+        if trial.state in ENDED:
+            known = f"value {trial.value}" if trial.values else f"failure {trial.failure}"
+            raise TrialError(f"a trial is told once, but trial {number} has {known} already")
+        try:
+            self.append([{**event, "number": number, "at": time.time()}], [f"told:{number}"])
+        except Conflict:
+            self.sync()
+            raise TrialError(f"a trial is told once, but trial {number} was just told by another process") from None
+
+    def fail(self, number: int, failure: Failure) -> None:
+        """A failure; TrialError where the trial has ended already."""
+        self.finish(number, {"type": "failed", **vars(failure)})
+
+    def outcome(self, trial: Trial, outcome: Outcome, lease: Lease | None) -> bool:
+        """What an executor made of a trial, if anything; whether that is how the trial ended.
+
+        Where others were given the trial meanwhile, the first result counts, and every other is kept beside it.
+        """
+        self.sync()
+        number, now, failure = trial.number, self.history.trials[trial.number], outcome.failure
+        lost = failure is not None and failure.kind == "lost"
+        late = now.attempt > trial.attempt
+        if lost and (late or now.state in ENDED):
+            return False
+        if lost and trial.attempt < ATTEMPTS:
+            if now.state == "running":
+                self.interrupt(number, lost=True, lease=lease)
+            return False
+        event: dict[str, Any] = {"values": [outcome.value]} if failure is None else vars(failure)
+        if now.state in ENDED:
+            self.append([{"type": "late", "number": number, "late": trial.attempt, **event, "at": time.time()}])
+            return False
+        more: dict[str, Any] = {"reports": [list(pair) for pair in outcome.reports]} if outcome.reports else {}
+        if late:
+            more["late"] = trial.attempt
+        try:
+            self.finish(number, {"type": "failed" if failure else "told", **event, **more})
+        except TrialError:  # told by another process in this very moment
+            return self.outcome(trial, outcome, lease)
+        return True
+
+    def interrupt(self, number: int, *, lost: bool, lease: Lease | None) -> None:
+        """Have a running trial wait; with a lease, only if that one holds it."""
+        state = self.history.trials[number].state
+        if state != "running":
+            raise TrialError(f"a trial must be running to be given back, but trial {number} is {state}")
+        holder = {} if lease is None else {"owner": lease.owner}
+        self.append([{"type": "interrupted", "number": number, "lost": lost, **holder, "at": time.time()}])

@@ -1,0 +1,393 @@
+"""Training many networks at a time: one compiled program, vectorised over networks, that goes on from where it stopped.
+
+State in, state out. A network's numbers depend on its own key, step and data only, so it does not matter with which
+others it is trained, how it is padded, or how often its training is interrupted.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+from presage.networks.mlp import Array, Shape, padded_widths
+
+
+class Family(Protocol):
+    """A kind of network: frozen configuration with pure functions of one padded network."""
+
+    @property
+    def options(self) -> dict[str, float]: ...
+
+    def init(self, key: Array, widths: Array, options: dict[str, Array], shape: Shape) -> Any: ...
+
+    def loss(
+        self, params: Any, widths: Array, options: dict[str, Array], shape: Shape, *,
+        x: Array, y: Array, weight: Array, count: Array, key: Array, step: Array,
+    ) -> Array: ...  # fmt: skip
+
+    def outputs(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained.
+
+    Args:
+        optimiser: adam or adadelta.
+        rate: learning rate.
+        decay: steps over which the rate falls to 0 along a cosine, or None for a constant rate.
+        batch: rows of a minibatch, drawn with replacement; None for all rows.
+        tolerance: stop a network when two consecutive losses differ by less; None never to stop.
+        chunk: steps of one call of the compiled program.
+    """
+
+    optimiser: str = "adam"
+    rate: float = 1e-3
+    decay: int | None = None
+    batch: int | None = None
+    tolerance: float | None = None
+    chunk: int = 100
+
+    def transformation(self) -> optax.GradientTransformation:
+        rate: Any = self.rate if self.decay is None else optax.cosine_decay_schedule(self.rate, self.decay)
+        return {"adam": optax.adam, "adadelta": optax.adadelta}[self.optimiser](rate)
+
+
+class Networks(NamedTuple):
+    """What differs between the networks of one program; every array has one row per network.
+
+    Attributes:
+        key: uint32, [networks, 2].
+        widths: of hidden layers, zeros where there is none, [networks, depth].
+        rows: which rows of the table each learns from, [networks, most]; repeated rows count as often.
+        count: how many of them, [networks].
+        x_center, x_scale: of its inputs, [networks, d].
+        y_center, y_scale: of its values, [networks].
+        options: numbers of the family, [networks] each.
+    """
+
+    key: np.ndarray
+    widths: np.ndarray
+    rows: np.ndarray
+    count: np.ndarray
+    x_center: np.ndarray
+    x_scale: np.ndarray
+    y_center: np.ndarray
+    y_scale: np.ndarray
+    options: dict[str, np.ndarray]
+
+
+class State(NamedTuple):
+    """Where the training of each network stands; every leaf has one row per network; parameters are one vector."""
+
+    params: Array
+    optimiser: Any
+    step: Array
+    loss: Array
+    stopped: Array
+
+
+class Table(NamedTuple):
+    """Inputs [n, d] and values [n] that networks pick rows from."""
+
+    x: Array
+    y: Array
+
+
+def describe(
+    family: Family, architectures: Sequence[Sequence[int]], table: Table, rows: Sequence[np.ndarray],
+    seeds: Sequence[int], *, most: int = 0, scale_y: bool = True, **options: Sequence[float],
+) -> Networks:  # fmt: skip
+    """Networks that standardise inputs and values by their own rows.
+
+    Args:
+        family: of all of them.
+        architectures: widths of the hidden layers of each.
+        table: inputs and values.
+        rows: of the table, for each network.
+        seeds: one for each.
+        most: pad the lists of rows to so many, so that programs for different data have one shape.
+        scale_y: False to leave values, such as class numbers, alone.
+        options: numbers of the family, for each network.
+    """
+    depth = max(len(widths) for widths in architectures)
+    x, y = np.asarray(table.x, dtype=np.float64), np.asarray(table.y, dtype=np.float64)
+    most = max(most, *(len(one) for one in rows))
+    moments: dict[int, tuple[np.ndarray, ...]] = {}
+    for one in rows:  # the same rows are often given to many networks
+        if id(one) not in moments:
+            moments[id(one)] = (
+                x[one].mean(axis=0),
+                _positive(x[one].std(axis=0)),
+                y[one].mean(),
+                _positive(y[one].std()),
+            )
+    center, scale, y_center, y_scale = (
+        np.array(part) for part in zip(*(moments[id(one)] for one in rows), strict=True)
+    )
+    if not scale_y:
+        y_center, y_scale = np.zeros(len(rows)), np.ones(len(rows))
+    return Networks(
+        np.array([[seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF] for seed in seeds], dtype=np.uint32),
+        np.array([padded_widths(widths, depth) for widths in architectures]),
+        np.array([np.pad(one, (0, most - len(one))) for one in rows], dtype=np.int32),
+        np.array([len(one) for one in rows], dtype=np.int32),
+        *(part.astype(np.float32) for part in (center, scale, y_center, y_scale)),
+        {
+            name: np.broadcast_to(np.asarray(options.get(name, default), dtype=np.float32), len(seeds))
+            for name, default in family.options.items()
+        },
+    )  # fmt: skip
+
+
+def _positive(scale: np.ndarray) -> np.ndarray:
+    return np.where(scale > 0.0, scale, 1.0)
+
+
+def unraveller(family: Family, shape: Shape) -> Any:
+    """The function that gives a vector of parameters its structure."""
+    depth = np.ones(shape.depth, np.int32)
+    options = {name: jnp.array(value, jnp.float32) for name, value in family.options.items()}
+    like = jax.eval_shape(lambda key: family.init(key, depth, options, shape), jax.random.key(0))
+    sizes, tree = [leaf.shape for leaf in jax.tree.leaves(like)], jax.tree.structure(like)
+    cuts = np.cumsum([math.prod(size) for size in sizes])[:-1].tolist()
+
+    def unravel(vector: Array) -> Any:
+        parts = jnp.split(vector, cuts)
+        return jax.tree.unflatten(tree, [part.reshape(size) for part, size in zip(parts, sizes, strict=True)])
+
+    return unravel
+
+
+@partial(jax.jit, static_argnames=("family", "training", "shape"))
+def start(family: Family, training: Training, shape: Shape, networks: Networks) -> State:
+    """Networks before their first step."""
+
+    def one(network: Networks) -> State:
+        key = jax.random.fold_in(jax.random.wrap_key_data(network.key), 0)
+        params = ravel_pytree(family.init(key, network.widths, network.options, shape))[0]
+        nothing = jnp.zeros((), jnp.int32)
+        return State(params, training.transformation().init(params), nothing, jnp.array(jnp.inf), nothing > 0)
+
+    return jax.vmap(one)(networks)
+
+
+@partial(jax.jit, static_argnames=("family", "training", "shape"))
+def advance_chunk(
+    family: Family, training: Training, shape: Shape, networks: Networks, table: Table, state: State, until: Array
+) -> State:
+    """Up to `training.chunk` steps of every network, none beyond its own `until`, [networks]."""
+    transformation, unravel = training.transformation(), unraveller(family, shape)
+
+    def one(network: Networks, state: State, until: Array) -> State:
+        key = jax.random.wrap_key_data(network.key)
+
+        def step(state: State, _: None) -> tuple[State, None]:
+            here = jax.random.fold_in(jax.random.fold_in(key, 1), state.step)
+            if training.batch is None:
+                rows = network.rows
+                weight = jnp.where(jnp.arange(len(rows)) < network.count, 1.0 / network.count, 0.0)
+            else:
+                at = jax.random.randint(jax.random.fold_in(here, 0), (training.batch,), 0, network.count)
+                rows, weight = network.rows[at], jnp.full(training.batch, 1.0 / training.batch)
+            x = (table.x[rows] - network.x_center) / network.x_scale
+            y = (table.y[rows] - network.y_center) / network.y_scale
+            loss, slope = jax.value_and_grad(family.loss)(
+                unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight,
+                count=network.count, key=jax.random.fold_in(here, 1), step=state.step,
+            )  # fmt: skip
+            update, optimiser = transformation.update(ravel_pytree(slope)[0], state.optimiser, state.params)
+            new = State(optax.apply_updates(state.params, update), optimiser, state.step + 1, loss, state.stopped)
+            if training.tolerance is not None:
+                new = new._replace(stopped=jnp.abs(loss - state.loss) < training.tolerance)
+            goes_on = (state.step < until) & ~state.stopped
+            return jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), new, state), None
+
+        return jax.lax.scan(step, state, length=training.chunk)[0]
+
+    return jax.vmap(one)(networks, state, until)
+
+
+@partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once"))
+def foretell(
+    family: Any, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
+    samples: int = 100, rows_at_once: int = 1024,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Log density of values, and the error of their predicted means, in the values' own units, [networks, m] each.
+
+    Args:
+        rows: which rows of the table to foretell, [networks, m].
+        salt: another one gives other draws of the weights.
+        samples: how many draws, ten at a time.
+        rows_at_once: bounds the memory.
+    """
+    count = rows.shape[1]
+    blocks = -(-count // rows_at_once)
+    rows = jnp.pad(rows, ((0, 0), (0, -count % blocks)))
+    at_once = min(samples, 10)
+    unravel = unraveller(family, shape)
+
+    def one(network: Networks, vector: Array, rows: Array) -> tuple[Array, Array]:
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.wrap_key_data(network.key), 2), salt)
+        params = unravel(vector)
+
+        def block(given: tuple[Array, Array]) -> tuple[Array, Array]:
+            number, rows = given
+            x = (table.x[rows] - network.x_center) / network.x_scale
+            y = (table.y[rows] - network.y_center) / network.y_scale
+            mine = jax.random.fold_in(key, number)
+
+            def some(i: Array) -> tuple[Array, Array]:
+                return family.predict(params, network.widths, shape, x, y, jax.random.fold_in(mine, i), at_once)
+
+            log_density, mean = jax.lax.map(some, jnp.arange(max(1, samples // at_once)))
+            log_density = jax.scipy.special.logsumexp(log_density, axis=0) - math.log(len(mean))
+            return log_density - jnp.log(network.y_scale), (mean.mean(axis=0) - y) * network.y_scale
+
+        log_density, error = jax.lax.map(block, (jnp.arange(blocks), rows.reshape(blocks, -1)))
+        return log_density.ravel()[:count], error.ravel()[:count]
+
+    return jax.vmap(one)(networks, state.params, rows)
+
+
+@dataclass
+class Cohort:
+    """Networks of one padded shape that are trained together.
+
+    Example:
+        >>> from presage.networks.variational import Variational
+        >>> table = Table(np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20) ** 2)
+        >>> family, training = Variational(samples=2), Training(chunk=5)
+        >>> networks = describe(family, [(3,), (2, 4)], table, [np.arange(20)] * 2, seeds=[0, 1])
+        >>> cohort = Cohort.new(family, training, networks, table).advance(10)
+        >>> cohort.state.step.tolist()
+        [10, 10]
+    """
+
+    family: Any
+    training: Training
+    shape: Shape
+    networks: Networks
+    table: Table
+    state: State
+    program: Any = None
+
+    @staticmethod
+    def new(family: Any, training: Training, networks: Networks, table: Table) -> "Cohort":
+        """Untrained networks."""
+        table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
+        widths = networks.widths
+        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs())
+        networks = jax.tree.map(jnp.asarray, networks)
+        return Cohort(family, training, shape, networks, table, start(family, training, shape, networks))
+
+    def compile(self) -> "Cohort":
+        """Compile the training now, in whatever thread this is, instead of at the first step."""
+        args = (self.family, self.training, self.shape, self.networks, self.table, self.state, self.state.step)
+        self.program = advance_chunk.lower(*args).compile()
+        return self
+
+    def restart(self) -> "Cohort":
+        """Before the first step again."""
+        self.state = start(self.family, self.training, self.shape, self.networks)
+        return self
+
+    def advance(self, until: int | np.ndarray) -> "Cohort":
+        """Train each network up to its step `until` or until it stops; those beyond it stay as they are."""
+        count = len(self.networks.count)
+        goal = jnp.broadcast_to(jnp.asarray(until, jnp.int32), (count,))
+        left = int(np.max(np.where(self.state.stopped, 0, np.asarray(goal) - np.asarray(self.state.step)), initial=0))
+        for _ in range(-(-left // self.training.chunk)):
+            if self.program is None:
+                self.compile()
+            self.state = self.program(self.networks, self.table, self.state, goal)
+            if self.training.tolerance is not None and bool(np.all(self.state.stopped | (self.state.step >= goal))):
+                break
+        return self
+
+    def advance_while_better(
+        self, until: int, rows: Sequence[np.ndarray], *, every: int, patience: int, samples: int = 100
+    ) -> "Cohort":
+        """Train each network until its log density on rows it does not learn from has not risen for some time.
+
+        Every network ends with the parameters that were best.
+
+        Args:
+            until: most steps.
+            rows: for each network.
+            every: steps between evaluations.
+            patience: evaluations without a better one, after which a network stops.
+            samples: of each evaluation.
+        """
+        count = len(self.networks.count)
+        best, since, kept = np.full(count, -np.inf), np.zeros(count, int), self.state
+        while np.any(going := ~np.asarray(self.state.stopped) & (np.asarray(self.state.step) < until)):
+            step = int(np.asarray(self.state.step)[going].min()) + every
+            self.advance(np.where(going, min(step, until), np.asarray(self.state.step)))
+            found = self.evaluate(rows, samples)[0]
+            better = found > best
+            best, since = np.where(better, found, best), np.where(better, 0, since + going)
+            kept = jax.tree.map(lambda new, old: jnp.where(_rows(better, new), new, old), self.state, kept)  # noqa: B023
+            self.state = self.state._replace(stopped=self.state.stopped | jnp.asarray(since >= patience))
+        self.state = kept
+        return self
+
+    def evaluate(self, rows: Sequence[np.ndarray], samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Mean log density and RMSE of each network on its own rows."""
+        most = max(len(one) for one in rows)
+        mask = np.arange(most) < np.array([len(one) for one in rows])[:, None]
+        log_density, error = self.foretell(np.array([np.pad(one, (0, most - len(one))) for one in rows]), samples, salt)
+        share = mask / mask.sum(axis=1, keepdims=True)
+        return (share * log_density).sum(axis=1), np.sqrt((share * error**2).sum(axis=1))
+
+    def foretell(self, rows: np.ndarray, samples: int = 100, salt: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Log density and error of each row, [networks, m] each."""
+        found = foretell(
+            self.family, self.shape, self.networks, self.table, self.state, rows.astype(np.int32), np.int32(salt),
+            samples,
+        )  # fmt: skip
+        return np.asarray(found[0], dtype=np.float64), np.asarray(found[1], dtype=np.float64)
+
+    def save(self, path: str | Path) -> None:
+        """Write networks and state to a .npz file; the table is not among it."""
+        leaves = jax.tree_util.tree_flatten_with_path({"networks": self.networks, "state": self.state})[0]
+        arrays = {jax.tree_util.keystr(where): np.asarray(leaf) for where, leaf in leaves}
+        about = {"family": asdict(self.family), "training": asdict(self.training), "shape": list(self.shape)}
+        np.savez(path, about=np.array(json.dumps(about)), **arrays, allow_pickle=False)
+
+    @staticmethod
+    def load(path: str | Path, family: Any, training: Training, table: Table) -> "Cohort":
+        """Read what `save` wrote, to go on with the same table."""
+        with np.load(path, allow_pickle=False) as file:
+            about = json.loads(str(file["about"]))
+            if about["family"] != _plain(asdict(family)):
+                raise ValueError(f"{path} holds networks of {about['family']}, not of {asdict(family)}")
+            shape = Shape(*about["shape"])
+            options = {name: file[f"['networks'].options['{name}']"] for name in family.options}
+            networks = Networks(*(options if n == "options" else file[f"['networks'].{n}"] for n in Networks._fields))
+            networks = jax.tree.map(jnp.asarray, networks)
+            like = jax.eval_shape(lambda n: start(family, training, shape, n), networks)
+            paths, tree = jax.tree_util.tree_flatten_with_path({"state": like})
+            leaves = [jnp.asarray(file[jax.tree_util.keystr(where)]) for where, _ in paths]
+            state = jax.tree_util.tree_unflatten(tree, leaves)["state"]
+        table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
+        return Cohort(family, training, shape, networks, table, state)
+
+
+def _rows(mask: np.ndarray, like: Array) -> Array:
+    """A mask of networks, in the rank of one of their arrays."""
+    return jnp.asarray(mask).reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from JSON."""
+    return json.loads(json.dumps(value))

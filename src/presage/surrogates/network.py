@@ -1,0 +1,175 @@
+"""A small tanh network whose hidden units are features of a linear model; derivatives written out, in NumPy.
+
+Compiled code would have to be compiled for every shape; at the sizes of a study NumPy's matrix products are all of
+the cost either way.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from presage.kernels import feature_owners
+from presage.observations import Column
+
+BIAS, WEIGHT = 1.0, 1.5  # standard deviations of a unit's bias, and of what all its inputs together bring it
+UNITS = 1.5  # the features' joint length, about: tanh units of such inputs have a root mean square of 2/3
+LEASH = 0.5  # how far weights move from those a network was born with, in units of these; shorter or longer is worse
+HYPER = 3  # hyperparameters besides the lengthscales: log variance, log noise variance, exponent of the warp
+
+
+class Layer(NamedTuple):
+    """Weights [inputs, units] and biases [units]."""
+
+    weights: np.ndarray
+    biases: np.ndarray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are in the parameter vector theta of a network.
+
+    theta = (log lengthscale of each column [d], log variance, log noise variance, exponent, weights and biases). The
+    weights are kept as their distance from those the network was born with, in units of their prior's width, so that
+    one standard normal is the prior of each.
+
+    Attributes:
+        columns: of the inputs.
+        widths: units of each hidden layer.
+        every: all hidden units are features, not only those of the last layer.
+        seed: of the weights that the network was born with.
+    """
+
+    columns: tuple[Column, ...]
+    widths: tuple[int, ...]
+    every: bool
+    seed: tuple[int, ...]
+
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """For each input of the network its column, [D]."""
+        return feature_owners(self.columns)
+
+    @property
+    def d(self) -> int:
+        return len(self.columns)
+
+    @property
+    def weights_at(self) -> slice:
+        """Where the weights are in theta."""
+        return slice(self.d + HYPER, None)
+
+    @property
+    def num_features(self) -> int:
+        """Features, the constant one included."""
+        return 1 + (sum(self.widths) if self.every else self.widths[-1])
+
+    @cached_property
+    def born(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weights and biases that the network was born with, and the widths of their priors, [w] each."""
+        rng, inputs = np.random.default_rng(self.seed), len(self.owners)
+        start, width = [], []
+        for depth, units in enumerate(self.widths):
+            # Lengthscales set the size of the first layer's inputs; a unit of a later one averages over its inputs.
+            spread = WEIGHT / math.sqrt(inputs) if depth else WEIGHT
+            for size, scale in ((inputs * units, spread), (units, BIAS)):
+                start.append(scale * rng.standard_normal(size))
+                width.append(np.full(size, LEASH * scale))
+            inputs = units
+        return np.concatenate(start), np.concatenate(width)
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.d + HYPER + len(self.born[0])
+
+    def layers(self, theta: np.ndarray) -> list[Layer]:
+        """The layers of the network, as its inputs see them after division by their lengthscales."""
+        start, width = self.born
+        weights, inputs, at, found = start + width * theta[self.weights_at], len(self.owners), 0, []
+        for units in self.widths:
+            stop = at + inputs * units
+            found.append(Layer(weights[at:stop].reshape(inputs, units), weights[stop : stop + units]))
+            inputs, at = units, stop + units
+        return found
+
+    def scale(self, theta: np.ndarray) -> np.ndarray:
+        """1 / lengthscale of each input, [D]."""
+        return np.exp(-theta[: self.d])[self.owners]
+
+    def features(self, activations: Sequence[np.ndarray]) -> np.ndarray:
+        """The constant and the hidden units, [n, M]; together about as long as a unit vector is wide."""
+        hidden = activations[1:] if self.every else activations[-1:]
+        return np.hstack([np.ones((len(activations[0]), 1), hidden[0].dtype), *hidden]) * self._lengths
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        return np.append(1.0, np.full(self.num_features - 1, UNITS / math.sqrt(self.num_features - 1)))
+
+    def backward(
+        self, layers: Sequence[Layer], activations: Sequence[np.ndarray], cotangent: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Derivatives of sum(cotangent * features) in the sums that units see, [n, units], and in the inputs, [n, D].
+
+        Args:
+            layers: the network.
+            activations: of `forward`.
+            cotangent: [n, M].
+        """
+        cotangent = cotangent[:, 1:] * self._lengths[1:]
+        if self.every:
+            parts = np.split(cotangent, np.cumsum(self.widths)[:-1], axis=1)
+        else:
+            parts = [np.zeros(1)] * (len(layers) - 1) + [cotangent]
+        found, above = [], np.zeros(1)
+        for depth in reversed(range(len(layers))):
+            found.append((parts[depth] + above) * (1.0 - activations[depth + 1] ** 2))
+            above = found[-1] @ layers[depth].weights.T
+        return found[::-1], above
+
+    def slope(self, activations: Sequence[np.ndarray], by_sums: Sequence[np.ndarray]) -> np.ndarray:
+        """The derivative in the weights as theta holds them, [w], from those in the units' sums."""
+        parts = [(below.T @ inner, inner.sum(axis=0)) for below, inner in zip(activations, by_sums, strict=False)]
+        return np.concatenate([part.ravel() for layer in parts for part in layer]) * self.born[1]
+
+
+def forward(layers: Sequence[Layer], inputs: np.ndarray) -> list[np.ndarray]:
+    """Inputs [n, D] and the activations of each layer, [n, units]."""
+    found = [inputs]
+    for weights, biases in layers:
+        found.append(np.tanh(found[-1] @ weights + biases))
+    return found
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A network with its parameters: features of points, and derivatives in the points.
+
+    Attributes:
+        layout: what the parameters mean.
+        theta: the parameters.
+    """
+
+    layout: Layout
+    theta: np.ndarray
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        return self.layout.layers(self.theta)
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        """Features [n, M] of points given as Euclidean features [n, D] (`presage.kernels.features`)."""
+        return self.layout.features(forward(self.layers, inputs * self.layout.scale(self.theta)))
+
+    def with_slopes(self, inputs: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Features, and what gives for a cotangent [n, M] the derivative of sum(cotangent * features), [n, D]."""
+        scale = self.layout.scale(self.theta)
+        activations = forward(self.layers, inputs * scale)
+
+        def pull(cotangent: np.ndarray) -> np.ndarray:
+            return self.layout.backward(self.layers, activations, cotangent)[1] * scale
+
+        return self.layout.features(activations), pull
