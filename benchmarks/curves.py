@@ -24,7 +24,7 @@ import device  # before jax: it sets flags
 import jax
 import numpy as np
 
-from presage.networks.datasets import load
+from presage.networks.datasets import DataSet, load
 from presage.networks.mlp import groups
 from presage.networks.training import Cohort, Table, Training, describe
 from presage.networks.variational import Variational, active_units
@@ -33,7 +33,8 @@ CHECKPOINTS = (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200, 1500, 200
                7000, 8000, 10_000, 12_000, 14_000, 16_000, 18_000, 20_000, 25_000, 30_000, 35_000, 40_000,
                50_000)  # fmt: skip
 CHUNK = 50
-EVALUATIONS = 4  # before each checkpoint, 50 steps apart
+EVALUATIONS = 4  # before each checkpoint from step 1000 on, 50 steps apart
+LEAST = 8000  # steps, whatever the time: twenty checkpoints
 MOST_ROWS = 1000  # for validation, and for test
 WIDTHS = {
     "kin8nm": (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200),
@@ -62,6 +63,13 @@ def grid(name: str) -> list[tuple[int, ...]]:
     return [(width,) * depth for depth in (1, 2, 3) for width in WIDTHS.get(name, USUAL)]
 
 
+def split(data: DataSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows for training, validation and test, of standard split 0."""
+    order = np.random.default_rng(0).permutation(data.splits[0][0])
+    cut = len(order) // 5
+    return order[cut:], order[:cut][:MOST_ROWS], data.splits[0][1][:MOST_ROWS]
+
+
 def flops(architecture: tuple[int, ...], inputs: int, rows: int, samples: int) -> float:
     """Floating-point operations of the matrix products of one step: two per layer forwards, four backwards, 2 each."""
     products = rows * inputs * architecture[0]  # the first layer sees the same inputs in all samples
@@ -70,7 +78,7 @@ def flops(architecture: tuple[int, ...], inputs: int, rows: int, samples: int) -
     return 2.0 * 6.0 * products
 
 
-class Table1(NamedTuple):
+class Prepared(NamedTuple):
     """The cohorts of a set, which architectures each holds, and the rows for validation and test."""
 
     cohorts: list[Cohort]
@@ -81,14 +89,12 @@ class Table1(NamedTuple):
     train: np.ndarray
 
 
-def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor) -> Table1:
+def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor) -> Prepared:
     """Networks of a set; the slow part, compilation, runs in threads."""
     data, plan = load(name, folder), PLANS[name]
     architectures = [a for a in grid(name) if a[0] in (2, 10) and len(a) < 3] if quick else grid(name)
     seeds = range(2 if quick else plan.seeds)
-    order = np.random.default_rng(0).permutation(data.splits[0][0])
-    cut = len(order) // 5
-    validation, train, test = order[:cut][:MOST_ROWS], order[cut:], data.splits[0][1][:MOST_ROWS]
+    train, validation, test = split(data)
     batch = None if len(train) <= plan.batch else plan.batch
     family, training = Variational(samples=2 if quick else plan.samples), Training(batch=batch, chunk=CHUNK)
     table = Table(data.x, data.y)
@@ -104,12 +110,12 @@ def prepare(name: str, folder: str, quick: bool, compile_in: ThreadPoolExecutor)
         evaluate(cohort, validation, test, quick)  # compiles it
         return cohort
 
-    return Table1(list(compile_in.map(make, members)), members, architectures, validation, test, train)
+    return Prepared(list(compile_in.map(make, members)), members, architectures, validation, test, train)
 
 
 def evaluate(cohort: Cohort, validation: np.ndarray, test: np.ndarray, quick: bool, salt: int = 0) -> np.ndarray:
     """Log-likelihood and RMSE on both sets of rows, [4, networks]."""
-    rows = np.broadcast_to(np.append(validation, test), (len(cohort.networks.count), len(validation) + len(test)))
+    rows = np.broadcast_to(np.append(validation, test), (len(cohort.networks.sizes), len(validation) + len(test)))
     log_density, error = cohort.foretell(rows, samples=10 if quick else 100, salt=salt)
     parts = slice(0, len(validation)), slice(len(validation), None)
     return np.array(
@@ -117,38 +123,32 @@ def evaluate(cohort: Cohort, validation: np.ndarray, test: np.ndarray, quick: bo
     )
 
 
-def seconds_per_step(cohort: Cohort) -> float:
-    """Of two chunks, after they were begun."""
-    start = int(np.max(cohort.state.step))
-    cohort.advance(start + CHUNK)
-    jax.block_until_ready(cohort.state)
+def run(name: str, made: Prepared, seconds: float, quick: bool) -> dict[str, np.ndarray]:
+    """Train all networks of a set from checkpoint to checkpoint, for about so long, and gather their curves."""
     began = time.perf_counter()
-    cohort.advance(start + 2 * CHUNK)
-    jax.block_until_ready(cohort.state)
-    return (time.perf_counter() - began) / CHUNK
-
-
-def run(name: str, made: Table1, seconds: float, quick: bool) -> dict[str, np.ndarray]:
-    """Train all networks of a set for about so long, and gather their curves."""
-    began = time.perf_counter()
-    speeds = [seconds_per_step(cohort) for cohort in made.cohorts]
-    for cohort in made.cohorts:  # what was trained to measure begins anew
-        cohort.restart()
-    share = 1.2 if len(made.validation) < MOST_ROWS else 1.4  # evaluations take time as well
-    reachable = [c for c in CHECKPOINTS if share * c * sum(speeds) < seconds - (time.perf_counter() - began)]
-    steps = [c for c in CHECKPOINTS if c <= max(100 if quick else 1000, *reachable, 0)]
-    seeds = len(made.cohorts[0].networks.count) // len(made.members[0])
-    metrics = np.zeros((4, len(made.architectures), seeds, len(steps)))
+    seeds = len(made.cohorts[0].networks.sizes) // len(made.members[0])
+    metrics = np.zeros((4, len(made.architectures), seeds, len(CHECKPOINTS)))
+    trained, steps = np.zeros(len(made.cohorts)), []
+    for c, step in enumerate(CHECKPOINTS):
+        before = steps[-1] if steps else 0
+        spent = time.perf_counter() - began
+        # The next stretch is taken to last, step for step, as long as all before it.
+        if before >= (100 if quick else LEAST) and (quick or spent * step / before > seconds):
+            break
+        count = EVALUATIONS if step >= 1000 else 1
+        looks = [look for look in range(step - (count - 1) * CHUNK, step + 1, CHUNK) if look > before]
+        for i, (cohort, mine) in enumerate(zip(made.cohorts, made.members, strict=True)):
+            found = []
+            for look in looks:
+                start = time.perf_counter()
+                jax.block_until_ready(cohort.advance(look).state)
+                trained[i] += time.perf_counter() - start
+                found.append(evaluate(cohort, made.validation, made.test, quick, salt=look))
+            metrics[..., c][:, mine] = np.mean(found, axis=0).reshape(4, len(mine), seeds)
+        steps.append(step)
+    metrics, speeds = metrics[..., : len(steps)], trained / steps[-1]
     active = np.zeros((len(made.architectures), seeds, 3), dtype=np.int16)
     for cohort, mine in zip(made.cohorts, made.members, strict=True):
-        for c, step in enumerate(steps):
-            looks = [
-                s for s in range(step - (EVALUATIONS - 1) * CHUNK, step + 1, CHUNK) if s > (steps[c - 1] if c else 0)
-            ]
-            found = np.mean(
-                [evaluate(cohort.advance(s), made.validation, made.test, quick, salt=s) for s in looks], axis=0
-            )
-            metrics[..., c][:, mine] = found.reshape(4, len(mine), seeds)
         counts = active_units(cohort)
         active[mine, :, : counts.shape[1]] = counts.reshape(len(mine), seeds, -1)
     plan, first = PLANS[name], made.cohorts[0]
@@ -191,7 +191,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(1 if args.quick else 6) as compilers, ThreadPoolExecutor(1) as ahead:
         # One set is compiled while the one before it is trained.
-        coming: Future[Table1] = ahead.submit(prepare, args.sets[0], args.data, args.quick, compilers)
+        coming: Future[Prepared] = ahead.submit(prepare, args.sets[0], args.data, args.quick, compilers)
         for number, name in enumerate(args.sets):
             made = coming.result()
             if number + 1 < len(args.sets):

@@ -8,6 +8,7 @@ Counted are cases in which the default reaches 0.99 of the best known expected i
 """
 
 import argparse
+import json
 import math
 import os
 import time
@@ -15,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from record import write
+from record import RESULTS, write
 
 DIMENSIONS = (1, 2, 3, 5, 8, 12, 20)
 TREES = ("rf", "et", "gbm")
@@ -95,9 +96,11 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--surrogates", nargs="*", default=usual)
+    parser.add_argument("--add", action="store_true", help="go on after the cases that were recorded before")
     arguments = parser.parse_args()
-    rows = []
-    for number in range(arguments.cases):
+    path = RESULTS / "maximiser.json"
+    rows = json.loads(path.read_text())["result"]["rows"] if arguments.add and path.exists() else []
+    for number in range(len(rows), arguments.cases):
         rows.append(share(number, arguments.surrogates, arguments.points))
         if rows[-1]["share"] < 0.99 or number % 20 == 0:
             print(rows[-1], flush=True)

@@ -63,7 +63,7 @@ def ours(name: str) -> Callable[[Any, Any, int], tuple[float, ...]]:
 
 
 def theirs(name: str) -> Callable[[Any, Any, int], tuple[float, ...]]:
-    """The scores of scikit-learn, as its users would get a standard deviation: the process's own, that over the trees."""
+    """The scores of scikit-learn, with the standard deviation of its process, or that over its trees."""
     from scipy.special import ndtr
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -111,8 +111,8 @@ def table(options: argparse.Namespace) -> None:
                 scores.setdefault(method, {}).setdefault(problem, []).append(row)
         print(f"{method}: {np.mean(seconds[method]):.2f} s each", flush=True)
     lines = [
-        f"Means over {options.seeds} seeds; {options.train} values to fit to and {options.test} to foretell (diabetes: half"
-        " of 442 each). In a cell: log predictive density (larger is better), coverage of 50 and 90 % intervals, RMSE.",
+        f"Means over {options.seeds} seeds; {options.train} values to fit to, {options.test} to foretell (diabetes: 221"
+        " each). In a cell: log predictive density (larger is better), coverage of 50 and 90 % intervals, RMSE.",
         "", "| surrogate | " + " | ".join(names) + " | mean density |", "|---" * (len(names) + 2) + "|",
     ]  # fmt: skip
     for method, by_problem in scores.items():

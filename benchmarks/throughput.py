@@ -91,7 +91,7 @@ def on_gpu(args: argparse.Namespace) -> None:
     made = cohorts(args.data, architectures, members, chunk, threads=1 if args.quick else 9)
     record["compile_seconds"] = round(time.perf_counter() - began, 2)
     print(f"{len(made)} programs compiled in {record['compile_seconds']} s", flush=True)
-    rows = int(made[0].networks.count[0])
+    rows = int(made[0].networks.sizes[0])
     record["groups"] = []
     training = time.perf_counter()
     for cohort, mine in zip(made, members, strict=True):

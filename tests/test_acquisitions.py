@@ -265,12 +265,14 @@ def learned():
 
 
 def test_feasible_adds_the_log_of_a_probability():
-    acquisition, posterior, x = learned(), Waves(), mixed_points(30)
+    acquisition, posterior, x = learned(), Waves(), np.vstack([mixed_points(30), mixed_points(20, seed=4)])
     added = acquisition.values(posterior, x, Context(0.0)) - LogExpectedImprovement().values(posterior, x, Context(0.0))
-    assert (added < 1e-12).all()
-    mean, _ = acquisition.latent.marginal(x).moments()
-    order = np.argsort(mean)
-    assert added[order[0]] < math.log(0.5) < added[order[-1]]
+    law = acquisition.latent.marginal(x)
+    log_p = stats.norm.logcdf(law.mean[0] / np.sqrt(1.0 + law.variance[0]))
+    assert log_p.min() < math.log(0.5) < math.log(0.8) < log_p.max()
+    # below 0.8 a point is ruled out: a thousand times the logarithm of what is missing
+    expected = log_p + 1000.0 * np.minimum(log_p - math.log(0.8), 0.0)
+    assert np.abs(added - expected).max() < 1e-9 * np.abs(expected).max()
 
 
 def test_feasible_learns_where_evaluations_fail():

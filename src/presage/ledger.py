@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from presage.errors import Conflict, SpaceExhausted, TrialError
-from presage.journal import Journal
+from presage.journal import Arrays, Journal
 from presage.leases import Lease
+from presage.storage.base import Payload
 from presage.suggester import Suggester
 from presage.trial import Failure, Outcome, Trial
 
@@ -23,9 +24,28 @@ class Ledger(Journal):
     """
 
     # Handing out.
-    def ask(self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int) -> list[Trial]:
-        """Trials for whoever holds the lease; Conflict where another process was faster."""
-        return self._resume(lease) or self._suggest(lease, suggester, settings, count)
+    def ask(
+        self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int, needed: Callable[[], bool]
+    ) -> list[Trial]:
+        """Trials for whoever holds the lease, if they are needed; Conflict where another process was faster."""
+        found = self._resume(lease)
+        if found or suggester.learns:
+            return found or self._suggest(lease, suggester, settings, count)
+        first = len(self.history.trials)
+
+        def make() -> tuple[list[Payload], list[str]]:
+            nonlocal first
+            self.sync()
+            first = len(self.history.trials)
+            if self.history.waiting or not needed():
+                raise Conflict("something changed meanwhile")
+            events, _ = self._chosen(lease, suggester, settings, count)
+            return [*events], [f"number:{first}"]
+
+        # Random points are made in no time, and nobody needs to lose a race for a number.
+        self.storage.append_after(self.name, make)
+        self.sync()
+        return [trial for trial in self.history.trials[first:] if self.history.owners.get(trial.number) == lease.owner]
 
     def _resume(self, lease: Lease) -> list[Trial]:
         """Hand out a trial that exists and that nobody works on."""
@@ -53,6 +73,15 @@ class Ledger(Journal):
 
     def _suggest(self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int) -> list[Trial]:
         """Choose new points and commit them. One number is claimed by one process only; the loser chooses again."""
+        first = len(self.history.trials)
+        events, state = self._chosen(lease, suggester, settings, count)
+        self.append(events, [f"number:{first}"], state)
+        return self.history.trials[first : first + len(events)]
+
+    def _chosen(
+        self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int
+    ) -> tuple[list[dict[str, Any]], Arrays | None]:
+        """New points as events, and the fit state if it changed."""
         began, history = time.perf_counter(), self.history
         first = len(history.trials)
         known = self.state() if suggester.learns else {}
@@ -66,8 +95,7 @@ class Ledger(Journal):
              "seen": history.seq, "owner": lease.owner, "at": time.time(), "latency": round(latency, 6), **mine}
             for i, point in enumerate(points)
         ]  # fmt: skip
-        self.append(events, [f"number:{first}"], state)
-        return history.trials[first : first + len(points)]
+        return events, state
 
     def add(self, make: Callable[[int], list[dict[str, Any]]]) -> int:
         """Append events that take trial numbers from the next one on; that number."""

@@ -15,6 +15,7 @@ from presage.networks.functions import Functions
 from presage.networks.regions import Regions
 from presage.networks.training import Cohort, Table, Training, describe
 from presage.networks.variational import Variational, posterior
+from presage.observations import padded
 
 __all__ = ["EnsembleClassifier", "EnsembleRegressor", "VariationalRegressor"]
 
@@ -105,16 +106,24 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
         seed = int(random.randint(2**31 - 1))
         family = Variational(
             self.activation, self.heteroskedastic, samples=self.samples, warmup=self.warmup,
-            head_delay=self.steps // 2 if self.heteroskedastic else 0,
-            **({} if self.prior_variance is None else {"hyperprior": None}),
+            head_delay=self.steps // 2, hyperprior=Variational.hyperprior if self.prior_variance is None else None,
         )  # fmt: skip
         order = np.random.default_rng(seed).permutation(len(y))
         kept_back = int(self.validation_share * len(y))
-        options = {} if self.prior_variance is None else {"prior_variance": [self.prior_variance]}
-        networks = describe(family, [tuple(self.widths)], Table(X, y), [order[kept_back:]], seeds=[seed], **options)
+        most = padded(len(y))
+        table = Table.padded(X, y, most)
+        networks = describe(
+            family,
+            [tuple(self.widths)],
+            table,
+            [order[kept_back:]],
+            seeds=[seed],
+            most=most,
+            prior_variance=[self.prior_variance or 1.0],
+        )
         batch = None if self.batch is None or self.batch >= len(y) else self.batch
         training = Training(rate=self.rate, decay=self.steps, batch=batch)
-        cohort = Cohort.new(family, training, networks, Table(X, y))
+        cohort = Cohort.new(family, training, networks, table)
         if kept_back:
             cohort.advance_while_better(
                 self.steps, [order[:kept_back]], every=max(1, self.steps // 20), patience=self.patience
@@ -190,7 +199,7 @@ class _EnsembleEstimator(_Saved, BaseEstimator):
             self.depth, self.width, self.members, self.keep, self.activation, self.steps, training, self.bootstrap,
             self.regions, self.least_spread,
         )  # fmt: skip
-        self.ensemble_ = design.fit(X, y, seed=seed, classes=classes)
+        self.ensemble_ = design.fit(X, y, seed=seed, classes=classes, most=padded(len(y)))
         self.n_iter_ = int(self.ensemble_.steps.max())
 
     def _arrays(self) -> dict[str, np.ndarray]:

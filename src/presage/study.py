@@ -207,7 +207,7 @@ class Study:
                 if not needed():
                     break
                 try:
-                    trials += self._ledger.ask(lease, self._suggester, self._settings, count - len(trials))
+                    trials += self._ledger.ask(lease, self._suggester, self._settings, count - len(trials), needed)
                 except Conflict:  # another process was faster; what it did is part of the picture now
                     beaten += 1
                     time.sleep(random.uniform(0.0, min(0.001 * 2**beaten, 0.1)))  # many at once would all lose again

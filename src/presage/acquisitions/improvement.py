@@ -88,7 +88,7 @@ def _beta_fraction(p: np.ndarray, q: float, x: np.ndarray, most: int = 400) -> n
     """I_x(p, q) p B(p, q) / (x^p (1 - x)^q) by its continued fraction (DLMF 8.17.22), Lentz's algorithm."""
     tiny = 1e-300
     numerator, denominator = np.ones_like(x), 1.0 / (1.0 - (p + q) * x / (p + 1.0))
-    value = denominator.copy()
+    value, moving = denominator.copy(), np.ones(np.shape(x), dtype=bool)
     for k in range(1, most):
         for step in (
             k * (q - k) * x / ((p + 2 * k - 1) * (p + 2 * k)),
@@ -97,8 +97,10 @@ def _beta_fraction(p: np.ndarray, q: float, x: np.ndarray, most: int = 400) -> n
             denominator = 1.0 / np.where(np.abs(1.0 + step * denominator) < tiny, tiny, 1.0 + step * denominator)
             numerator = np.where(np.abs(1.0 + step / numerator) < tiny, tiny, 1.0 + step / numerator)
             factor = numerator * denominator
-            value = value * factor
-        if np.abs(factor - 1.0).max(initial=0.0) < 1e-16:
+            value = np.where(moving, value * factor, value)
+        # What has settled is left alone: further factors are 1 up to rounding, and their roundings would add up.
+        moving &= np.abs(factor - 1.0) > 4e-16
+        if not moving.any():
             break
     return value
 

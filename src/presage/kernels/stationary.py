@@ -44,6 +44,13 @@ def squared_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return square
 
 
+def exact_squared_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The same from differences: slower, and without the rounding error."""
+    from scipy.spatial.distance import cdist
+
+    return cdist(a, b, "sqeuclidean")
+
+
 @dataclass(frozen=True)
 class Stationary(Kernel):
     """variance * profile(|a - b|^2), distances being measured in lengthscales.
@@ -59,6 +66,11 @@ class Stationary(Kernel):
     variance: Prior | None = VARIANCE
     shared: bool = False
     on: tuple[int, ...] | None = None
+
+    @property
+    def rough(self) -> bool:
+        """Whether the correlation falls from 1 like a distance, so that 1e-16 in its square would be 1e-8."""
+        return False
 
     @abstractmethod
     def profile(self, square: np.ndarray, shape: np.ndarray) -> Profile:
@@ -83,7 +95,8 @@ class Stationary(Kernel):
         scale = np.exp(lengths)[place]
         here = a[:, used] / scale
         there = here if a is b else b[:, used] / scale
-        value, slope, by_shape = self.profile(squared_distance(here, there), shape)
+        square = exact_squared_distance(here, there) if self.rough else squared_distance(here, there)
+        value, slope, by_shape = self.profile(square, shape)
         value *= variance
 
         def by_theta(cotangent: np.ndarray) -> np.ndarray:
@@ -138,6 +151,10 @@ class Matern(Stationary):
 
     nu: float = 2.5
 
+    @property
+    def rough(self) -> bool:
+        return self.nu < 1.0
+
     def profile(self, square: np.ndarray, shape: np.ndarray) -> Profile:
         r = np.multiply(square, 2.0 * self.nu)
         np.sqrt(r, out=r)
@@ -176,6 +193,10 @@ class Matern(Stationary):
 @dataclass(frozen=True)
 class GammaExponential(Stationary):
     """exp(-s^(gamma / 2)) with gamma in (0, 2) learned (Rasmussen & Williams, eq. 4.18)."""
+
+    @property
+    def rough(self) -> bool:
+        return True
 
     def shape(self) -> tuple[Block, ...]:
         return (Block.real("logit of gamma / 2", 1.0, 1.5, lower=-4.0, upper=8.0),)

@@ -13,17 +13,18 @@ class DataSetNotFound(PresageError, FileNotFoundError):
 
 
 class Source(NamedTuple):
-    """OpenML's number of a data set, and how many standard splits it has."""
+    """Rows and inputs of a data set, OpenML's number for it if one is known, and how many standard splits it has."""
 
-    openml: int
+    shape: tuple[int, int]
+    openml: int | None
     splits: int = 20
 
 
 # Names of the folders in which Hernandez-Lobato & Adams (2015) and their successors keep them.
 SOURCES = {
-    "boston_housing": Source(531), "concrete": Source(44959), "energy": Source(44960), "kin8nm": Source(189),
-    "power_plant": Source(44970), "protein": Source(44963, 5), "wine_quality_red": Source(40691),
-    "yacht": Source(42370),
+    "boston_housing": Source((506, 13), 531), "concrete": Source((1030, 8), 44959), "energy": Source((768, 8), 44960),
+    "kin8nm": Source((8192, 8), 189), "power_plant": Source((9568, 4), None), "protein": Source((45730, 9), 44963, 5),
+    "wine_quality_red": Source((1599, 11), 40691), "yacht": Source((308, 6), 42370),
 }  # fmt: skip
 
 
@@ -81,15 +82,16 @@ def from_openml(name: str) -> DataSet:
     from sklearn.datasets import fetch_openml
 
     source = SOURCES[name]
+    remedy = f"name a folder that holds {name}/data.txt and its index files"
+    if source.openml is None:
+        raise DataSetNotFound(f"no number of {name} at OpenML is known; {remedy}")
     try:
         x, y = fetch_openml(data_id=source.openml, return_X_y=True, as_frame=False)
     except OSError as error:
-        raise DataSetNotFound(
-            f"OpenML did not give data set {source.openml} ({name}): {error}; check the connection, or name a folder "
-            f"that holds {name}/data.txt"
-        ) from error
-    if y.ndim > 1:
-        y = y[:, 0]
+        message = f"OpenML did not give data set {source.openml} ({name}): {error}; check the connection, or {remedy}"
+        raise DataSetNotFound(message) from error
+    if x.shape != source.shape:  # numbers may be given to other versions
+        raise DataSetNotFound(f"OpenML's data set {source.openml} is {x.shape}, but {name} is {source.shape}; {remedy}")
     return DataSet(name, x.astype(float), y.astype(float), standard_splits(len(y), source.splits))
 
 

@@ -87,7 +87,7 @@ def member_functions(cohort: Cohort, members: Sequence[int] | None = None) -> Fu
     networks = jax.tree.map(np.asarray, cohort.networks)
     unravel = jax.vmap(unraveller(cohort.family, cohort.shape))
     layers = [Connection(*(np.asarray(a, np.float64) for a in layer)) for layer in unravel(cohort.state.params)]
-    some = np.arange(len(networks.count)) if members is None else np.asarray(members)
+    some = np.arange(len(networks.sizes)) if members is None else np.asarray(members)
     exist = jax.vmap(lambda w: masks(w, cohort.shape))(networks.widths)
     targets = [*np.moveaxis(np.asarray(exist.units), 1, 0), np.ones(layers[-1].bias.shape, bool)]
     plain = []
@@ -218,7 +218,7 @@ class EnsembleDesign:
         family = Sparse(self.activation, classes)
         seeds = (seed * 2**20 + np.arange(len(rows))).tolist()
         most = max(most, len(y))
-        table = Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y.astype(float), (0, most - len(y))))
+        table = Table.padded(x, y, most)
         networks = describe(
             family, [(self.width,) * self.depth] * len(rows), table, rows, seeds=seeds, most=most,
             scale_y=not classes, keep=[self.keep] * len(rows),

@@ -6,14 +6,14 @@ input on. Draws are numbered by what they belong to (unit, row, sample), so that
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import threefry2x32_p
 
-Array = jax.Array
+Array = Any  # of JAX or of NumPy
 LAYER = 2**20  # more units than a layer has
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "silu": jax.nn.silu}

@@ -60,7 +60,8 @@ class Regions:
 def _best_cut(x: np.ndarray, y: np.ndarray) -> tuple[float, int, float] | None:
     """What the best cut gains, its column and its threshold; None where there are too few points to cut."""
     fewest = 2 * (x.shape[1] + 2)
-    whole, best = _error(x, y), None
+    whole = _error(x, y)
+    best: tuple[float, int, float] | None = None
     for column in range(x.shape[1]):
         order = np.unique(x[:, column])
         middles = 0.5 * (order[:-1] + order[1:])

@@ -20,6 +20,8 @@ from jax.flatten_util import ravel_pytree
 
 from presage.networks.mlp import Array, Shape, padded_widths
 
+ALIGN = 8  # widths are padded to multiples: the tensor cores of a GPU run others at half the speed or less
+
 
 class Family(Protocol):
     """A kind of network: frozen configuration with pure functions of one padded network."""
@@ -69,21 +71,21 @@ class Networks(NamedTuple):
         key: uint32, [networks, 2].
         widths: of hidden layers, zeros where there is none, [networks, depth].
         rows: which rows of the table each learns from, [networks, most]; repeated rows count as often.
-        count: how many of them, [networks].
+        sizes: how many of them, [networks].
         x_center, x_scale: of its inputs, [networks, d].
         y_center, y_scale: of its values, [networks].
         options: numbers of the family, [networks] each.
     """
 
-    key: np.ndarray
-    widths: np.ndarray
-    rows: np.ndarray
-    count: np.ndarray
-    x_center: np.ndarray
-    x_scale: np.ndarray
-    y_center: np.ndarray
-    y_scale: np.ndarray
-    options: dict[str, np.ndarray]
+    key: Array
+    widths: Array
+    rows: Array
+    sizes: Array
+    x_center: Array
+    x_scale: Array
+    y_center: Array
+    y_scale: Array
+    options: dict[str, Array]
 
 
 class State(NamedTuple):
@@ -99,8 +101,13 @@ class State(NamedTuple):
 class Table(NamedTuple):
     """Inputs [n, d] and values [n] that networks pick rows from."""
 
-    x: Array
-    y: Array
+    x: Any
+    y: Any
+
+    @staticmethod
+    def padded(x: np.ndarray, y: np.ndarray, most: int) -> "Table":
+        """A table with empty rows up to so many, so that tables of different sizes share a program."""
+        return Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y, (0, most - len(y))))
 
 
 def describe(
@@ -195,15 +202,15 @@ def advance_chunk(
             here = jax.random.fold_in(jax.random.fold_in(key, 1), state.step)
             if training.batch is None:
                 rows = network.rows
-                weight = jnp.where(jnp.arange(len(rows)) < network.count, 1.0 / network.count, 0.0)
+                weight = jnp.where(jnp.arange(len(rows)) < network.sizes, 1.0 / network.sizes, 0.0)
             else:
-                at = jax.random.randint(jax.random.fold_in(here, 0), (training.batch,), 0, network.count)
+                at = jax.random.randint(jax.random.fold_in(here, 0), (training.batch,), 0, network.sizes)
                 rows, weight = network.rows[at], jnp.full(training.batch, 1.0 / training.batch)
             x = (table.x[rows] - network.x_center) / network.x_scale
             y = (table.y[rows] - network.y_center) / network.y_scale
             loss, slope = jax.value_and_grad(family.loss)(
                 unravel(state.params), network.widths, network.options, shape, x=x, y=y, weight=weight,
-                count=network.count, key=jax.random.fold_in(here, 1), step=state.step,
+                count=network.sizes, key=jax.random.fold_in(here, 1), step=state.step,
             )  # fmt: skip
             update, optimiser = transformation.update(ravel_pytree(slope)[0], state.optimiser, state.params)
             new = State(optax.apply_updates(state.params, update), optimiser, state.step + 1, loss, state.stopped)
@@ -217,23 +224,23 @@ def advance_chunk(
     return jax.vmap(one)(networks, state, until)
 
 
-@partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once"))
+@partial(jax.jit, static_argnames=("family", "shape", "samples", "rows_at_once", "samples_at_once"))
 def foretell(
     family: Any, shape: Shape, networks: Networks, table: Table, state: State, rows: Array, salt: Array,
-    samples: int = 100, rows_at_once: int = 1024,
+    samples: int = 100, rows_at_once: int = 1024, samples_at_once: int = 50,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Log density of values, and the error of their predicted means, in the values' own units, [networks, m] each.
 
     Args:
         rows: which rows of the table to foretell, [networks, m].
         salt: another one gives other draws of the weights.
-        samples: how many draws, ten at a time.
-        rows_at_once: bounds the memory.
+        samples: how many draws.
+        rows_at_once, samples_at_once: bound the memory.
     """
     count = rows.shape[1]
     blocks = -(-count // rows_at_once)
     rows = jnp.pad(rows, ((0, 0), (0, -count % blocks)))
-    at_once = min(samples, 10)
+    at_once = min(samples, samples_at_once)
     unravel = unraveller(family, shape)
 
     def one(network: Networks, vector: Array, rows: Array) -> tuple[Array, Array]:
@@ -286,7 +293,8 @@ class Cohort:
         """Untrained networks."""
         table = Table(jnp.asarray(table.x, jnp.float32), jnp.asarray(table.y, jnp.float32))
         widths = networks.widths
-        shape = Shape(table.x.shape[1], widths.shape[1], int(widths.max()), family.outputs())
+        width = -(-int(widths.max()) // ALIGN) * ALIGN
+        shape = Shape(table.x.shape[1], widths.shape[1], width, family.outputs())
         networks = jax.tree.map(jnp.asarray, networks)
         return Cohort(family, training, shape, networks, table, start(family, training, shape, networks))
 
@@ -303,7 +311,7 @@ class Cohort:
 
     def advance(self, until: int | np.ndarray) -> "Cohort":
         """Train each network up to its step `until` or until it stops; those beyond it stay as they are."""
-        count = len(self.networks.count)
+        count = len(self.networks.sizes)
         goal = jnp.broadcast_to(jnp.asarray(until, jnp.int32), (count,))
         left = int(np.max(np.where(self.state.stopped, 0, np.asarray(goal) - np.asarray(self.state.step)), initial=0))
         for _ in range(-(-left // self.training.chunk)):
@@ -328,7 +336,7 @@ class Cohort:
             patience: evaluations without a better one, after which a network stops.
             samples: of each evaluation.
         """
-        count = len(self.networks.count)
+        count = len(self.networks.sizes)
         best, since, kept = np.full(count, -np.inf), np.zeros(count, int), self.state
         while np.any(going := ~np.asarray(self.state.stopped) & (np.asarray(self.state.step) < until)):
             step = int(np.asarray(self.state.step)[going].min()) + every

@@ -134,7 +134,7 @@ class Variational:
         square = jnp.where(mask, mean**2 + jnp.exp(2.0 * log_stddev), 0.0).sum()
         logs = jnp.where(mask, log_stddev, 0.0).sum()
         if self.hyperprior is None:
-            s, penalty = options["prior_variance"], 0.0
+            s, penalty = options["prior_variance"], jnp.zeros(())
         else:
             s = best_variance(square, count, *self.hyperprior)
             penalty = negative_log_inverse_gamma(s, *self.hyperprior)

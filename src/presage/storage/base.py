@@ -1,7 +1,7 @@
 """What a storage is: an append-only log of events per study, who works on it, and one slot for the latest fit state."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 Payload = Mapping[str, Any]
@@ -49,6 +49,14 @@ class Storage(ABC):
             claims: texts that may be claimed once per study; Conflict if one of them is taken, and nothing is added.
             state: replaces the study's fit state in the same transaction.
         """
+
+    def append_after(self, study: str, make: Callable[[], tuple[list[Payload], list[str]]]) -> int:
+        """Append the events and claims that `make` gives, if possible with nobody else appending since it was called.
+
+        For what is made quickly: where many processes append at once, most would otherwise find their claim taken.
+        """
+        payloads, claims = make()
+        return self.append(study, payloads, claims=claims)
 
     @abstractmethod
     def read(self, study: str, after: int = 0) -> list[Event]:

@@ -82,6 +82,7 @@ class SQLStorage(Storage):
         self._dispose: weakref.finalize | None = None
         self._found: int | None = None
         self._known = False  # it has answered before
+        self._held: sa.Connection | None = None  # the transaction under way, for calls made inside it
         with _registry:
             _alive.add(self)
         self._run(lambda connection: None)  # what is wrong with the place is said now, not at the first trial
@@ -120,8 +121,7 @@ class SQLStorage(Storage):
         keys = [check_text(key, "a claim") for key in claims]
 
         def work(connection: sa.Connection) -> int:
-            add = self._add_at_once if self._backend.append else self._add_step_by_step
-            ident, last = add(connection, check_text(study), texts, keys)
+            ident, last = self._add(connection, check_text(study), texts, keys)
             if state is not None:
                 row = {"seq": last, "blob": state}
                 if not connection.execute(_set_state, {"of": ident} | row).rowcount:
@@ -129,6 +129,22 @@ class SQLStorage(Storage):
             return last
 
         return self._run(work, write=True)
+
+    def append_after(self, study: str, make: Callable[[], tuple[list[Payload], list[str]]]) -> int:
+        def work(connection: sa.Connection) -> int:
+            _locked(connection, study)
+            self._held = connection  # for what `make` reads
+            try:
+                payloads, claims = make()
+            finally:
+                self._held = None
+            return self._add(connection, study, [encode(p) for p in payloads], claims)[1]
+
+        return self._run(work, write=True)
+
+    def _add(self, connection: sa.Connection, study: str, texts: list[str], keys: list[str]) -> tuple[int, int]:
+        add = self._add_at_once if self._backend.append else self._add_step_by_step
+        return add(connection, study, texts, keys)
 
     def _add_step_by_step(
         self, connection: sa.Connection, study: str, texts: list[str], keys: list[str]
@@ -291,6 +307,8 @@ class SQLStorage(Storage):
         attempt = _Attempt()
         options = {"write": write, "one_moment": one_moment}
         with self._lock:
+            if self._held is not None:
+                return work(self._held)
             began, pauses = 0.0, 0
             while True:
                 try:

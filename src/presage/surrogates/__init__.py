@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from presage.surrogates.background import InBackground
     from presage.surrogates.boosting import GradientBoosting
     from presage.surrogates.forests import ExtraTrees, RandomForest
+    from presage.surrogates.hmc_network import HMCNetwork
     from presage.surrogates.linear_head import Bayes, LeastSquares, MeanField
     from presage.surrogates.network_ensemble import NetworkEnsemble
     from presage.surrogates.neural_basis import NeuralBasis
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
 
 # Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
 _HOME = {
-    "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting", "InBackground": "background",
-    "LeastSquares": "linear_head", "MeanField": "linear_head", "NetworkEnsemble": "network_ensemble", "NeuralBasis":
-    "neural_basis", "RandomForest": "forests", "SparseGaussianProcess": "sparse", "VariationalNetwork":
-    "variational_network",
+    "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting", "HMCNetwork": "hmc_network",
+    "InBackground": "background", "LeastSquares": "linear_head", "MeanField": "linear_head", "NetworkEnsemble":
+    "network_ensemble", "NeuralBasis": "neural_basis", "RandomForest": "forests", "SparseGaussianProcess": "sparse",
+    "VariationalNetwork": "variational_network",
 }  # fmt: skip
 
 __all__ = [
     "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting",
-    "HMC", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS", "NetworkEnsemble", "NeuralBasis",
-    "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess", "Surrogate",
-    "VariationalNetwork", "automatic",
+    "HMC", "HMCNetwork", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS", "NetworkEnsemble",
+    "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess",
+    "Surrogate", "VariationalNetwork", "automatic",
 ]  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def _later(name: str) -> Callable[[], Surrogate]:
 BY_NAME: dict[str, Callable[[], Surrogate]] = {
     "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
     "student-t": StudentTProcess,
-    "neural": _later("NeuralBasis"), "variational": _later("VariationalNetwork"), "ensemble":
-    _later("NetworkEnsemble"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
+    "hmc": _later("HMCNetwork"), "neural": _later("NeuralBasis"), "variational": _later("VariationalNetwork"),
+    "ensemble": _later("NetworkEnsemble"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
     _later("GradientBoosting"),
 }  # fmt: skip

@@ -18,6 +18,7 @@ from scipy.linalg import lapack
 from presage import lbfgs
 
 BLOCK = 32  # columns per step of LAPACK's blocked QR, measured
+TINY = 1e-15  # of the noise: no variance is less, or rounding could make it 0
 SMALLEST_NOISE = 1e-8  # noise variance of standardised values below which float64 has nothing left to tell
 
 
@@ -242,7 +243,7 @@ class Weights:
     def moments(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of features [n, M] times weights, [n] each."""
         spread = features @ self.root
-        return features @ self.mean, np.einsum("nm,nm->n", spread, spread) + 1e-15 * self.noise
+        return features @ self.mean, np.einsum("nm,nm->n", spread, spread) + TINY * self.noise
 
     def and_rows(self, features: np.ndarray, y: np.ndarray, known: np.ndarray | float = 0.0) -> "Weights":
         """The law after further observations: features [m, M], values [m] and their known noise variances."""

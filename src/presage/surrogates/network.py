@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from presage.kernels import feature_owners
+from presage.kernels import Axes
 from presage.observations import Column
 
 BIAS, WEIGHT = 1.0, 1.5  # standard deviations of a unit's bias, and of what all its inputs together bring it
@@ -51,7 +51,7 @@ class Layout:
     @cached_property
     def owners(self) -> np.ndarray:
         """For each input of the network its column, [D]."""
-        return feature_owners(self.columns)
+        return Axes(self.columns).owner
 
     @property
     def d(self) -> int:
@@ -103,7 +103,8 @@ class Layout:
     def features(self, activations: Sequence[np.ndarray]) -> np.ndarray:
         """The constant and the hidden units, [n, M]; together about as long as a unit vector is wide."""
         hidden = activations[1:] if self.every else activations[-1:]
-        return np.hstack([np.ones((len(activations[0]), 1), hidden[0].dtype), *hidden]) * self._lengths
+        constant = np.ones((*hidden[0].shape[:-1], 1))
+        return np.concatenate([constant, *hidden], axis=-1) * self._lengths
 
     @cached_property
     def _lengths(self) -> np.ndarray:
@@ -114,20 +115,22 @@ class Layout:
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """Derivatives of sum(cotangent * features) in the sums that units see, [n, units], and in the inputs, [n, D].
 
+        Like `features` and `forward` it takes several networks at once, along a first axis of every array.
+
         Args:
             layers: the network.
             activations: of `forward`.
             cotangent: [n, M].
         """
-        cotangent = cotangent[:, 1:] * self._lengths[1:]
+        cotangent = cotangent[..., 1:] * self._lengths[1:]
         if self.every:
-            parts = np.split(cotangent, np.cumsum(self.widths)[:-1], axis=1)
+            parts = np.split(cotangent, np.cumsum(self.widths)[:-1], axis=-1)
         else:
             parts = [np.zeros(1)] * (len(layers) - 1) + [cotangent]
         found, above = [], np.zeros(1)
         for depth in reversed(range(len(layers))):
             found.append((parts[depth] + above) * (1.0 - activations[depth + 1] ** 2))
-            above = found[-1] @ layers[depth].weights.T
+            above = found[-1] @ np.swapaxes(layers[depth].weights, -1, -2)
         return found[::-1], above
 
     def slope(self, activations: Sequence[np.ndarray], by_sums: Sequence[np.ndarray]) -> np.ndarray:
@@ -171,5 +174,45 @@ class Basis:
 
         def pull(cotangent: np.ndarray) -> np.ndarray:
             return self.layout.backward(self.layers, activations, cotangent)[1] * scale
+
+        return self.layout.features(activations), pull
+
+
+@dataclass(frozen=True)
+class Bases:
+    """Several networks of one layout, asked together: a few points cost little more than for one of them.
+
+    Attributes:
+        layout: of any of them; what they were born with is not looked at.
+        layers: weights [k, inputs, units] and biases [k, 1, units] of all networks.
+        scale: 1 / lengthscale, [k, 1, D].
+    """
+
+    layout: Layout
+    layers: list[Layer]
+    scale: np.ndarray
+
+    @staticmethod
+    def of(bases: Sequence[Basis]) -> "Bases":
+        layers = [
+            Layer(np.array([one.weights for one in same]), np.array([one.biases for one in same])[:, None])
+            for same in zip(*(basis.layers for basis in bases), strict=True)
+        ]
+        return Bases(
+            bases[0].layout, layers, np.array([basis.layout.scale(basis.theta) for basis in bases])[:, None]
+        )  # fmt: skip
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        """Features of points with inputs [n, D], [k, n, M]."""
+        return self.layout.features(forward(self.layers, inputs * self.scale))
+
+    def with_slopes(self, inputs: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Features, and what gives for cotangents [k, s, n, M] the s derivatives in the inputs, [k, s, n, D]."""
+        activations = forward(self.layers, inputs * self.scale)
+        layers = [Layer(weights[:, None], biases) for weights, biases in self.layers]
+
+        def pull(cotangent: np.ndarray) -> np.ndarray:
+            shared = [one[:, None] for one in activations]
+            return self.layout.backward(layers, shared, cotangent)[1] * self.scale[:, None]
 
         return self.layout.features(activations), pull

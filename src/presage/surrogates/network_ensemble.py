@@ -12,10 +12,10 @@ from presage.networks.training import Training
 from presage.observations import Observations, padded
 from presage.surrogates.base import Fit, State, Surrogate
 from presage.surrogates.sampled_functions import SampledFunctions
-from presage.surrogates.variational_network import among
+from presage.surrogates.variational_network import among, with_nan, without_nan
 
 DESIGN = EnsembleDesign(
-    members=20, keep=0.8, activation="tanh", steps=1000, training=Training(rate=1e-2, tolerance=1e-6), bootstrap=True
+    members=20, keep=0.8, activation="tanh", steps=1000, training=Training(rate=1e-2, tolerance=1e-6)
 )
 
 
@@ -42,12 +42,13 @@ class NetworkEnsemble(Surrogate):
             with jax.default_device(jax.devices("cpu")[0]):
                 fitted = self.design.fit(features(at, data.columns), y, seed=seed, most=padded(len(y)))
             chosen = fitted.functions.some(np.resize(np.flatnonzero(fitted.included), self.design.members))
-            state = {"x": at, "y": y, "noise": np.array(fitted.noise), **chosen.arrays()}
+            state = {"x": without_nan(at), "y": y, "noise": np.array(fitted.noise), **chosen.arrays()}
             report = {"excluded": int((~fitted.included).sum()), "steps": int(fitted.steps.max())}
+        old = with_nan(state["x"])
         functions = Functions.from_arrays(state, self.design.activation)
         posterior = SampledFunctions(
-            functions, data.columns, state["x"], state["y"], np.zeros(len(state["y"])), float(state["noise"]),
+            functions, data.columns, old, state["y"], np.zeros(len(old)), float(state["noise"]),
             np.eye(functions.count), self.design.activation != "relu",
         )  # fmt: skip
-        new = ~among(at, state["x"])
+        new = ~among(at, old)
         return Fit(posterior.condition(at[new], y[new]) if new.any() else posterior, state, report)

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from presage.kernels import features
+from presage.kernels import Axes, features
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
+from presage.surrogates.joint import Joint
 from presage.surrogates.linear_head import (
+    TINY,
     Bayes,
     Head,
     ScalePrior,
@@ -22,10 +24,11 @@ from presage.surrogates.linear_head import (
     excess,
     extend,
 )
-from presage.surrogates.network import Basis, Layout
+from presage.surrogates.network import Bases, Basis, Layout
 from presage.surrogates.representation import Rows, ThetaPrior, learn, refine
 from presage.warping import Warp
 
+BLOCK = 128  # points asked about at once
 CHUNK = 8192  # rows whose features are in memory at once
 MANY = 4096  # beyond so many rows the factors are part of the state, and the incumbent is sought among WATCHED rows
 WATCHED = 2048  # rows of least mean at the last fit
@@ -308,29 +311,41 @@ class NeuralPosterior(Posterior):
     def _weight(self) -> np.ndarray:
         return np.full(len(self.members), 1.0 / len(self.members))
 
+    @cached_property
+    def _bases(self) -> Bases:
+        return Bases.of([member.basis for member in self.members])
+
+    @cached_property
+    def _mean(self) -> np.ndarray:
+        """Of the heads' weights, [c, M]."""
+        return np.array([member.weights.mean for member in self.members])
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        """Of their covariances, [c, M, M]."""
+        return np.array([member.weights.root for member in self.members])
+
+    @cached_property
+    def _covariance(self) -> np.ndarray:
+        return np.array([member.weights.covariance for member in self.members])
+
     def marginal(self, x: np.ndarray) -> Marginal:
         at = features(x, self.columns)
-        moments = [member.weights.moments(member.basis(at)) for member in self.members]
-        return Marginal(np.array([mean for mean, _ in moments]), np.array([v for _, v in moments]), self._weight)
+        # In blocks that stay in the processor's cache.
+        parts = [self._law(self._bases(block)) for block in np.split(at, range(BLOCK, len(at), BLOCK))]
+        return Marginal(*(np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1)), self._weight)
+
+    def _law(self, phi: np.ndarray) -> Marginal:
+        """The marginal at features [c, n, M]."""
+        spread, floor = phi @ self._root, TINY * np.array([member.weights.noise for member in self.members])
+        variance = np.einsum("cnm,cnm->cn", spread, spread) + floor[:, None]
+        return Marginal((phi @ self._mean[..., None])[..., 0], variance, self._weight)
 
     def marginal_gradient(self, x: np.ndarray) -> tuple[Marginal, np.ndarray, np.ndarray]:
-        at = features(x, self.columns)
-        mean, variance = np.empty((2, len(self.members), len(x)))
-        slopes = np.empty((2, len(self.members), *x.shape))
-        for c, (basis, weights, _) in enumerate(self.members):
-            phi, pull = basis.with_slopes(at)
-            mean[c], variance[c] = weights.moments(phi)
-            slopes[0, c] = self._along(x, pull(np.broadcast_to(weights.mean, phi.shape)))
-            slopes[1, c] = self._along(x, pull(2.0 * phi @ weights.covariance))
-        return Marginal(mean, variance, self._weight), slopes[0], slopes[1]
-
-    def _along(self, x: np.ndarray, pull: np.ndarray) -> np.ndarray:
-        """Derivatives in the inputs [n, D] as derivatives in the points [n, d]: the numeric columns' come first."""
-        numeric = [j for j, column in enumerate(self.columns) if column.kind != "categorical"]
-        out = np.zeros_like(x)
-        out[:, numeric] = pull[:, : len(numeric)]
-        out[np.isnan(x)] = 0.0  # the cell of an absent dimension cannot move
-        return out
+        phi, pull = self._bases.with_slopes(features(x, self.columns))
+        mean = np.broadcast_to(self._mean[:, None], phi.shape)
+        slopes = Axes(self.columns).gradient(pull(np.stack([mean, 2.0 * phi @ self._covariance], axis=1)), x)
+        return self._law(phi), slopes[:, 0], slopes[:, 1]
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
@@ -356,6 +371,10 @@ class NeuralPosterior(Posterior):
         members = tuple(m._replace(weights=m.weights.and_rows(m.basis(at), latent)) for m in self.members)
         more = at if self.more is None else np.vstack([self.more, at])
         return replace(self, members=members, more=more)
+
+    def joint(self, z: np.ndarray) -> "NeuralJoint":
+        at = features(z, self.columns)
+        return NeuralJoint(self, tuple(one.weights.covariance @ one.basis(at).T for one in self.members))
 
     def leave_one_out(self) -> np.ndarray:
         """By the network that was trained without the row, where there is one; its head without the row.
@@ -422,10 +441,37 @@ class NeuralDraws(Draws):
 
     def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         at, count = features(x, self.posterior.columns), len(self.weights)
-        value = self.values(x)
+        axes, value = Axes(self.posterior.columns), self.values(x)
         gradient = np.empty((*value.shape, x.shape[1]))
         for c, (basis, _, _) in enumerate(self.posterior.members):
             pull = basis.with_slopes(at)[1]
             for i, w in enumerate(self.weights[c]):
-                gradient[c + i * count] = self.posterior._along(x, pull(np.broadcast_to(w, (len(x), len(w)))))
+                gradient[c + i * count] = axes.gradient(pull(np.broadcast_to(w, (len(x), len(w)))), x)
         return value, gradient
+
+
+@dataclass(frozen=True)
+class NeuralJoint(Joint):
+    """cov(f(x), f(z)) = phi(x)' Cov(w) phi(z).
+
+    Attributes:
+        posterior: whose covariances these are.
+        behind: Cov(w) phi(z) of each member, [M, m] each.
+    """
+
+    posterior: NeuralPosterior
+    behind: tuple[np.ndarray, ...]
+
+    def covariance(self, x: np.ndarray) -> np.ndarray:
+        at = features(x, self.posterior.columns)
+        pairs = zip(self.posterior.members, self.behind, strict=True)
+        return np.array([member.basis(at) @ behind for member, behind in pairs])
+
+    def covariance_gradient(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        axes, value = Axes(self.posterior.columns), self.covariance(x)
+        at, slope = axes.features(x), np.empty((*value.shape, x.shape[1]))
+        for c, (member, behind) in enumerate(zip(self.posterior.members, self.behind, strict=True)):
+            pull = member.basis.with_slopes(at)[1]
+            for j, one in enumerate(behind.T):
+                slope[c, :, j] = axes.gradient(pull(np.broadcast_to(one, (len(x), len(one)))), x)
+        return value, slope

@@ -1,0 +1,78 @@
+"""Running chains: one compiled program for any number of transitions."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from presage.inference.samplers import Sampler
+
+
+class Chains(NamedTuple):
+    """What a run gives.
+
+    Attributes:
+        positions: [draws, c, p].
+        step: the step size in the end.
+        mass: the masses in the end, [p].
+        acceptance: mean acceptance probability after warm-up.
+        divergent: transitions after warm-up that diverged.
+        gradients: taken by each chain, warm-up included.
+    """
+
+    positions: Any
+    step: Any
+    mass: Any
+    acceptance: Any
+    divergent: Any
+    gradients: Any
+
+
+@functools.partial(jax.jit, static_argnames=("sampler", "density", "draws"))
+def run(
+    sampler: Sampler, density: Callable[[Any, Any], Any], data: Any, position: Any, step: Any, mass: Any, key: Any,
+    warmup: Any, thin: Any, *, draws: int,
+) -> Chains:  # fmt: skip
+    """Warm up, then keep every `thin`-th position of each chain.
+
+    The numbers of transitions are not part of the program: a cold fit, a warm one and a longer one share it.
+
+    Args:
+        sampler: the kernel.
+        density: log density of a position [p] given the data; hashable, equal for equal programs.
+        data: its second argument.
+        position: where the chains start, [c, p].
+        step: the step size to start with.
+        mass: of each coordinate, [p], to start with.
+        key: of JAX's random numbers.
+        warmup: transitions whose positions are not kept, and from which step size and masses are learned.
+        thin: transitions per position kept.
+        draws: positions kept of each chain.
+    """
+
+    def of(q: Any) -> Any:
+        return density(q, data)
+
+    def body(i: Any, carry: tuple) -> tuple:
+        q, tuning, kept, acceptance, divergent, gradients = carry
+        warming = i < warmup
+        size = jnp.exp(jnp.where(warming, tuning.log_step, tuning.log_mean))
+        q, info = sampler.move(of, q, size, tuning.mass, jax.random.fold_in(key, i))
+        learned = sampler.learn(tuning, info)
+        tuning = jax.tree.map(lambda new, old: jnp.where(warming, new, old), learned, tuning)
+        # Every position is written; the last of each `thin` stays.
+        kept = lax.dynamic_update_index_in_dim(kept, q, jnp.maximum(i - warmup, 0) // thin, 0)
+        acceptance += jnp.where(warming, 0.0, info.acceptance.mean())
+        divergent += jnp.where(warming, 0, info.divergent.sum(dtype=jnp.int32))
+        return q, tuning, kept, acceptance, divergent, gradients + info.gradients.astype(jnp.int32)
+
+    zero = jnp.zeros((), position.dtype)
+    start = (
+        position, sampler.start(jnp.asarray(step, position.dtype), mass),
+        jnp.zeros((draws, *position.shape), position.dtype), zero, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32),
+    )  # fmt: skip
+    _, tuning, kept, acceptance, divergent, gradients = lax.fori_loop(0, warmup + draws * thin, body, start)
+    return Chains(kept, jnp.exp(tuning.log_mean), tuning.mass, acceptance / (draws * thin), divergent, gradients)
