@@ -11,7 +11,7 @@ import pytest
 
 from presage import Choice, Float, Int, Space, Study
 from presage.storage import MemoryStorage, open_storage
-from test_dashboard import serving
+from test_dashboard import ask, serving
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -229,7 +229,7 @@ def test_ten_thousand_trials(browser):
     points = [space.decode(u) for u in np.random.default_rng(0).random((10_000, 5))]
     study.tell_many(points, [sum((p[f"x{i}"] - 0.3) ** 2 for i in range(4)) for p in points])
     with serving(study.storage) as port, Page(browser, port) as watched:
-        time.sleep(0.1)
+        assert ask(port, "/api/studies")[0] == 200  # the server has taken the study in; the page is what is measured
         page = watched.open("big")
         page.wait_for_selector("#history .plot-container")
         painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
