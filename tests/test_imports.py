@@ -28,7 +28,9 @@ LAYERS = """
     journal suggester
     ledger replay audit
     study
-    progress
+    table insight
+    advice plots
+    progress dashboard report
     loop
     benchmarks
     testing cli sklearn
@@ -40,7 +42,7 @@ ONLY = {
     "executors": {"errors", "trial"},
     "storage": {"errors"},
     "functions": {"errors", "dimensions", "space"},
-    "progress": {"trial"},
+    "progress": {"trial", "advice"},
 }
 # study.optimize is a convenience: the loop knows the study, and the study calls it by name when asked to.
 BACK = {("study", "loop")}

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from presage import acquisitions, executors, functions, proposers, storage, surrogates, testing
+    from presage import (
+        acquisitions,
+        advice,
+        executors,
+        functions,
+        insight,
+        plots,
+        proposers,
+        storage,
+        surrogates,
+        testing,
+    )
     from presage.errors import PresageError, SpaceExhausted, TooManyFailures
     from presage.loop import Result, maximize, minimize
     from presage.space import Choice, Constant, Float, Int, Space
@@ -29,12 +40,15 @@ _HOME = {
     "Study": "study", "load_study": "study", "Trial": "trial", "Result": "loop", "minimize": "loop", "maximize": "loop",
     "PresageError": "errors", "SpaceExhausted": "errors", "TooManyFailures": "errors",
 }  # fmt: skip
-_MODULES = ("acquisitions", "executors", "functions", "proposers", "storage", "surrogates", "testing")
+_MODULES = (
+    "acquisitions", "advice", "executors", "functions", "insight", "plots", "proposers", "storage", "surrogates",
+    "testing",
+)  # fmt: skip
 
 __all__ = [
     "Choice", "Constant", "Float", "Int", "PresageError", "Result", "Space", "SpaceExhausted", "Study",
-    "TooManyFailures", "Trial", "acquisitions", "executors", "functions", "load_study", "maximize", "minimize",
-    "proposers", "storage", "surrogates", "testing",
+    "TooManyFailures", "Trial", "acquisitions", "advice", "executors", "functions", "insight", "load_study", "maximize",
+    "minimize", "plots", "proposers", "storage", "surrogates", "testing",
 ]  # fmt: skip
 
 

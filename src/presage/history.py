@@ -32,6 +32,10 @@ class History:
         finished: how many trials are complete or failed.
         best: number of the complete trial with the best value.
         since_best: how many values were told after it.
+        ran_by: who ran each trial last, finished ones included.
+        paused: whether runs are to start nothing new.
+        stopped: sequence number of the last request to stop, 0 without one; runs that began before it end.
+        notes: what people wrote: text, trial number or None, seconds since the epoch.
     """
 
     def __init__(self, constraints: Iterable[Constraint] = ()):
@@ -47,6 +51,10 @@ class History:
         self.finished = 0
         self.best: int | None = None
         self.since_best = 0
+        self.ran_by: dict[int, str] = {}
+        self.paused = False
+        self.stopped = 0
+        self.notes: list[dict[str, Any]] = []
         self._constraints = tuple(constraints)
         self._points: list[np.ndarray] = []
         self._tried: Counter[str] = Counter()
@@ -55,7 +63,7 @@ class History:
             "created": self._on_created, "settings": self._on_settings, "space": self._on_space,
             "suggested": self._on_suggested, "enqueued": self._on_enqueued, "started": self._on_started,
             "interrupted": self._on_interrupted, "told": self._on_told, "failed": self._on_failed,
-            "late": self._on_late, "added": self._on_added,
+            "late": self._on_late, "added": self._on_added, "control": self._on_control, "note": self._on_note,
         }  # fmt: skip
 
     def apply(self, event: Event) -> None:
@@ -121,7 +129,7 @@ class History:
         number = payload["number"]
         owner, at, latency = str(payload["owner"]), _number(payload["at"]), _number(payload.get("latency", 0.0))
         self._add(number, payload["params"], source=str(payload["source"]), suggested=at, latency=latency)
-        self.owners[number] = owner
+        self.owners[number] = self.ran_by[number] = owner
         self.handed[number] += 1
 
     def _on_enqueued(self, payload: dict[str, Any]) -> None:
@@ -137,7 +145,7 @@ class History:
             return
         self._change(number, state="running", attempt=attempt, suggested=at)
         self.waiting.discard(number)
-        self.owners[number] = owner
+        self.owners[number] = self.ran_by[number] = owner
 
     def _on_interrupted(self, payload: dict[str, Any]) -> None:
         number = self._number(payload)
@@ -194,6 +202,16 @@ class History:
             )  # fmt: skip
             self.finished += 1
             self._value(number, values[0])
+
+    def _on_control(self, payload: dict[str, Any]) -> None:
+        """Somebody pauses, resumes or stops all runs of the study."""
+        self.paused = payload["action"] == "pause"
+        if payload["action"] == "stop":
+            self.stopped = self.seq + 1
+
+    def _on_note(self, payload: dict[str, Any]) -> None:
+        number = None if payload.get("number") is None else self._number(payload)
+        self.notes.append({"text": str(payload["text"]), "number": number, "at": _number(payload["at"])})
 
     def _value(self, number: int, value: float) -> None:
         if self.best is None or self.sign * value < self.sign * self.trials[self.best].values[0]:

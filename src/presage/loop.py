@@ -33,7 +33,8 @@ class Result:
 
     Attributes:
         study: the study, for everything else.
-        stopped: why it ended: trials, seconds, target, patience, exhausted, interrupted or callback.
+        stopped: why it ended: trials, seconds, target, patience, exhausted, interrupted, callback, or request (by
+            `study.control("stop")` or in the dashboard).
     """
 
     study: Study
@@ -61,12 +62,15 @@ class Rules:
     target: float | None
     patience: int | None
     sign: float
+    since: int = 0  # the last event before the run; a request to stop that is older was for another run
 
     def reason(self, study: Study) -> str | None:
         """The rule that says stop, if one does."""
         history = study._history
         if study.stop_requested:
             return "callback"
+        if history.stopped > self.since:
+            return "request"
         if self.trials is not None and history.finished >= self.trials:
             return "trials"
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -123,7 +127,9 @@ def run(
     if not callable(objective):
         raise StudyError(f"an objective must be callable with a params dictionary, but got {objective!r}")
     deadline = None if seconds is None else time.monotonic() + seconds
-    rules = Rules(trials, deadline, target, patience, 1.0 if study.direction == "minimize" else -1.0)
+    study._sync()
+    sign = 1.0 if study.direction == "minimize" else -1.0
+    rules = Rules(trials, deadline, target, patience, sign, since=study._history.seq)
     study.stop_requested = False
     from presage.progress import show
 
@@ -187,6 +193,8 @@ class _Loop:
 
     def _needed(self) -> bool:
         """Whether the study still lacks trials, those that somebody evaluates counted as done."""
+        if self.study._history.paused:
+            return False
         if self.rules.trials is None:
             return True
         return self.study._history.finished + self._busy() < self.rules.trials

@@ -1,14 +1,23 @@
-"""A progress bar on the terminal or in a notebook; nothing elsewhere."""
+"""The view of a run on the terminal or in a notebook; nothing elsewhere."""
 
+import math
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from presage.trial import Trial
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from presage.study import Study
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+RUNNING = 8  # running trials that are listed
+SHARE = 0.05  # of the time, at most, that goes into foretelling what remains
 
 
 class View:
@@ -18,40 +27,109 @@ class View:
         """A trial has ended."""
 
 
-class Bar(View):
-    """Trials done, the best so far, and how long a suggestion takes."""
+def sparkline(values: Sequence[float], width: int = 32) -> str:
+    """Values as a row of blocks, the least lowest, by the logarithm of the distance from it; late ones on the right.
 
-    def __init__(self, bar: Any, task: Any):
-        self.bar, self.task = bar, task
+    Example:
+        >>> sparkline([100.0, 10.0, 1.0, 0.0])
+        '█▆▄▁'
+    """
+    if not values:
+        return ""
+    step = max(1.0, len(values) / width)
+    some = [values[min(len(values) - 1, int((i + 1) * step) - 1)] for i in range(min(width, len(values)))]
+    low, high = min(some), max(some)
+    if high == low:
+        return BLOCKS[0] * len(some)
+    # Three decades are told apart; what is nearer to the least value than a thousandth of the range is at the bottom.
+    heights = (math.log10(max((value - low) / (high - low), 1e-3)) / 3.0 + 1.0 for value in some)
+    return "".join(BLOCKS[min(len(BLOCKS) - 1, int(height * len(BLOCKS)))] for height in heights)
+
+
+class Live(View):
+    """Trials done, the best so far and its course, what remains to be gained, and the trials that run."""
+
+    def __init__(self, study: "Study", total: int | None):
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.study, self.began, self.spent = study, time.monotonic(), 0.0
+        self.outlook = ""
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}", markup=True), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[said]}", markup=False), TimeElapsedColumn(),
+        )  # fmt: skip
+        self.task = self.bar.add_task(study.direction, total=total, completed=study._history.finished, said="")
 
     def update(self, study: "Study", trial: Trial) -> None:
-        history = study._history
-        sign = 1.0 if study.direction == "minimize" else -1.0
-        values = [sign * t.values[0] for t in history.trials if t.values]
-        suggested = [t.latency for t in history.trials if t.latency]
-        self.bar.update(
-            self.task, completed=history.finished, best=f"{sign * min(values):.6g}" if values else "none yet",
-            failed=f" · {failed} failed" if (failed := sum(t.state == "failed" for t in history.trials)) else "",
-            pace=f"{1e3 * sum(suggested[-20:]) / len(suggested[-20:]):.0f} ms" if suggested else "-",
-        )  # fmt: skip
+        complete = sum(bool(t.values) for t in study._history.trials)
+        elapsed = time.monotonic() - self.began
+        if complete < 8 or self.spent > SHARE * elapsed:
+            return
+        from presage.advice import remaining
+
+        began = time.monotonic()
+        left = remaining(study)
+        self.spent += time.monotonic() - began
+        chance = f"{left.probability:.0%} chance of more than {left.worth:.2g} better"
+        self.outlook = f"after {complete} values: {chance}, {left.expected:.2g} expected"
+
+    def __rich__(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.text import Text
+
+        history = self.study._history
+        trials, sign = list(history.trials), history.sign
+        self.bar.update(self.task, completed=history.finished, said=self._said(trials, sign))
+        parts: list[Any] = [self.bar]
+        values = [sign * t.values[0] for t in trials if t.values]
+        if values:
+            best = list(accumulate(values, min))
+            parts.append(Text.assemble("best ", (sparkline(best), "cyan"), "  ", (self.outlook, "dim")))
+        running = [t for t in trials if t.state == "running"]
+        if running:
+            parts.append(_table(running))
+        if history.paused:
+            parts.append(Text("paused: nothing new starts until somebody resumes the study", style="yellow"))
+        return Group(*parts)
+
+    def _said(self, trials: list[Trial], sign: float) -> str:
+        values = [sign * t.values[0] for t in trials if t.values]
+        suggested = [t.latency for t in trials[-20:] if t.latency]
+        failed = sum(t.state == "failed" for t in trials)
+        return " · ".join([
+            f"best {sign * min(values):.6g}" if values else "no value yet", *([f"{failed} failed"] if failed else []),
+            *([f"suggestion {1e3 * sum(suggested) / len(suggested):.0f} ms"] if suggested else []),
+        ])  # fmt: skip
+
+
+def _table(running: list[Trial]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    made.add_column("running", justify="right")
+    made.add_column("for", justify="right")
+    made.add_column("params", overflow="ellipsis", no_wrap=True)
+    now = time.time()
+    for t in running[:RUNNING]:
+        shown = " ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in t.params.items())
+        plain = "".join(c if c.isprintable() else "?" for c in shown)  # a name must not move the cursor
+        made.add_row(str(t.number), f"{max(0.0, now - (t.suggested or now)):.0f} s", Text(plain))
+    if len(running) > RUNNING:
+        made.add_row("…", "", f"and {len(running) - RUNNING} more")
+    return made
 
 
 @contextmanager
 def show(study: "Study", trials: int | None, wanted: bool) -> Iterator[View]:
-    """A bar while the block runs, where somebody can see it."""
+    """A live view while the block runs, where somebody can see it."""
     if not wanted or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         yield View()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.live import Live as Screen
 
-    columns = (
-        TextColumn("[bold]{task.description}", markup=True), BarColumn(), MofNCompleteColumn(),
-        TextColumn("best {task.fields[best]}{task.fields[failed]} · suggestion {task.fields[pace]}", markup=False),
-        TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        done = study._history.finished
-        yield Bar(
-            bar, bar.add_task(study.direction, total=trials, completed=done, best="none yet", failed="", pace="-")
-        )
+    view = Live(study, trials)
+    with Screen(view, console=Console(stderr=True), refresh_per_second=4):
+        yield view

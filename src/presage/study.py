@@ -360,6 +360,26 @@ class Study:
         """From a callback: let what runs finish and start nothing new."""
         self.stop_requested = True
 
+    def control(self, action: Literal["pause", "resume", "stop"]) -> None:
+        """Have every run of this study, in whichever process, start nothing new, go on, or end."""
+        if action not in ("pause", "resume", "stop"):
+            raise StudyError(f"action must be pause, resume or stop, but got {action!r}")
+        with self._lock:
+            self._ledger.append([{"type": "control", "action": action, "at": time.time()}])
+
+    def note(self, text: str, trial: Trial | int | None = None) -> None:
+        """Keep a remark with the study or with one of its trials."""
+        with self._lock:
+            number = None if trial is None else self._ledger.number(trial)
+            self._ledger.append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])
+
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """What people wrote: text, trial number or None, seconds since the epoch."""
+        with self._lock:
+            self._sync()
+            return list(self._history.notes)
+
     def _sync(self) -> None:
         self._ledger.sync()
 

@@ -6,7 +6,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from presage.cli import demo, export, list, replay, run, show, storage, worker
+from presage.cli import (
+    dashboard,
+    demo,
+    doctor,
+    export,
+    init,
+    list,
+    plot,
+    replay,
+    report,
+    run,
+    show,
+    storage,
+    worker,
+)
+from presage.cli._config import defaults
 from presage.errors import PresageError
 
 
@@ -29,12 +44,12 @@ def _flowing(doc: str | None) -> str:
     return "\n\n".join(text if "\n  " in text else text.replace("\n", " ") for text in paragraphs)
 
 
-app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
-)
-for command in (
-    run.run, worker.worker, demo.demo, list.list_studies, show.show, export.export, replay.replay_study,
-):  # fmt: skip
+COMMANDS = (
+    run.run, worker.worker, demo.demo, list.list_studies, show.show, export.export, plot.plot, report.report,
+    dashboard.dashboard, replay.replay_study, init.init, doctor.doctor,
+)  # fmt: skip
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
+for command in COMMANDS:
     app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
 
 
@@ -51,10 +66,27 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="First steps: presage demo, then presage run --help.")
+EPILOG = (
+    "First steps: presage demo, then presage run --help. Any option can also be set in presage.toml (presage init "
+    "writes one) or as PRESAGE_COMMAND_OPTION, such as PRESAGE_RUN_TRIALS; flags win."
+)
+
+
+@app.callback(epilog=EPILOG)
 def presage(
+    context: typer.Context,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            envvar="PRESAGE_CONFIG",
+            help="Settings; presage.toml in this folder if there is one.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Bayesian optimisation: find the best setting of something expensive to try."""
+    context.default_map = defaults(context.command, config)

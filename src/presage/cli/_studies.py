@@ -1,16 +1,18 @@
 """Reading studies that exist. Replays the events, so that nothing is written and nothing but JSON is needed."""
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from presage.errors import StudyError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from presage.history import History
+    from presage.insight import Record
     from presage.storage import Storage
-    from presage.trial import Trial
 
 StorageOption = Annotated[
     str | None,
@@ -56,27 +58,33 @@ def replay(storage: "Storage", name: str) -> "History":
     return history
 
 
+def read_record(storage: "Storage", place: str | None, name: str | None) -> "Record":
+    """A study to look at, with its model."""
+    from presage.insight import Record
+
+    name, history = read(storage, place, name)
+    return Record.after(history, storage, name)
+
+
+def file_name(name: str) -> str:
+    """A study's name as part of a file's name.
+
+    Example:
+        >>> file_name("../a b")
+        'a_b'
+    """
+    return re.sub(r"[^\w.-]+", "_", name).strip("._")[:80] or "study"
+
+
+def write(path: "Path", data: bytes, hint: str) -> None:
+    """Write a file, and its folder where there is none; what goes wrong is wrong usage."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint=hint) from None
+
+
 def shown(place: str | None) -> str:
     """A storage's address without the password that it may hold."""
     return re.sub(r"://.*@", "://***@", re.sub(r"(://.*)\?.*", r"\1", str(place), flags=re.DOTALL), flags=re.DOTALL)
-
-
-def best_of(history: "History") -> "Trial | None":
-    """The complete trial with the best value, if there is one."""
-    return None if history.best is None else history.trials[history.best]
-
-
-def summary(name: str, history: "History", living: set[str]) -> dict[str, Any]:
-    """A study in a few plain facts; trials whose worker is lost count as waiting, since they will be run again."""
-    from presage.leases import gone
-
-    lost = {number for number, owner in history.owners.items() if owner not in living or gone(owner)}
-    states = ["waiting" if trial.number in lost else trial.state for trial in history.trials]
-    best = best_of(history)
-    moments = [m for t in history.trials for m in (t.suggested, t.finished) if m is not None]
-    return {
-        "name": name, "direction": history.header["direction"], "trials": len(states),
-        **{state: states.count(state) for state in ("complete", "failed", "running", "waiting")},
-        "best": None if best is None else best.value, "created": history.header["at"],
-        "changed": max([history.header["at"], *moments]),
-    }  # fmt: skip

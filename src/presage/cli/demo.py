@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from presage.cli._studies import JsonOption
 from presage.errors import StudyError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def demo(
     ] = "branin",
     trials: Annotated[int, typer.Option("--trials", "-n", min=1, help="How many evaluations.")] = 30,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another run.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Tune a test function whose minimum is known, and see how near it comes.
 
@@ -44,6 +46,12 @@ def demo(
     if result.stopped == "interrupted":
         raise typer.Exit(130)
     console, study = out(), result.study
+    if as_json:
+        import json
+
+        told = {"function": f.name, "minimum": f.minimum, "trials": len(study.trials), "best": study.best.to_json()}
+        typer.echo(json.dumps(told, indent=2))
+        return
     console.print(_progress(study, f))
     console.print("\n".join(best_lines(study.best)), style="green", soft_wrap=True)
     console.print(f"The known minimum is {f.minimum:.6g}: {study.best.values[0] - f.minimum:.2g} lower.")

@@ -5,7 +5,7 @@ import time
 
 import typer
 
-from presage.cli._studies import JsonOption, StorageOption, open_existing, replay, shown, summary
+from presage.cli._studies import JsonOption, StorageOption, open_existing, replay, shown
 
 
 def list_studies(storage: StorageOption = None, as_json: JsonOption = False) -> None:
@@ -14,6 +14,8 @@ def list_studies(storage: StorageOption = None, as_json: JsonOption = False) -> 
     Example:
       presage list --storage study.db
     """
+    from presage.table import summary
+
     place = open_existing(storage)
     studies = [summary(name, replay(place, name), place.living(name)) for name in place.studies()]
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import StorageOption, best_of, replay, shown
+from presage.cli._studies import StorageOption, replay, shown
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def run(
     storage: StorageOption = None,
     name: Annotated[str, _option("--name", unit="NAME", help="Of the study; one that exists is continued.")] = "study",
     quiet: Annotated[bool, _option("--quiet", "-q", help="Print the result only.")] = False,
+    as_json: Annotated[bool, _option("--json", help="Print the result as JSON, and nothing else on stdout.")] = False,
     trials: Annotated[
         int, _stop("--trials", "-n", unit="N", min=1, help="Finished trials in all, earlier runs included.")
     ] = 50,
@@ -64,6 +65,10 @@ def run(
     target: Annotated[float | None, _stop("--target", unit="VALUE", help="Stop at a value as good as this.")] = None,
     patience: Annotated[
         int | None, _stop("--patience", unit="N", min=1, help="Stop after N values without a better one.")
+    ] = None,
+    worth: Annotated[
+        float | None,
+        _stop("--worth", unit="VALUE", help="Stop once an improvement of more than VALUE is unlikely (below 5 %)."),
     ] = None,
     max_failures: Annotated[
         int, _stop("--max-failures", unit="N", min=1, help="Give up after so many failures in a row.")
@@ -111,12 +116,37 @@ def run(
             study, objective, trials=trials, workers=jobs, executor=engine if runner is None else runner,
             timeout=timeout if runner is None else None,
             seconds=seconds, target=target, patience=patience, max_failures=max_failures, progress=not quiet,
-            callbacks=() if quiet or sys.stderr.isatty() else (_tell_plainly(),),
+            callbacks=[*_stopping(worth), *(() if quiet or sys.stderr.isatty() else (_tell_plainly(),))],
         )  # fmt: skip
     if result.stopped == "interrupted":
         _say_how_to_resume(storage)
         raise typer.Exit(128 + (received or [signal.SIGINT])[0])
-    _report(result, storage, quiet)
+    if as_json:
+        _print_json(result)
+    else:
+        _report(result, storage, quiet)
+
+
+def _stopping(worth: float | None) -> "list[Callback]":
+    if worth is None:
+        return []
+    from presage.advice import StopWhenDone
+
+    with _usage("--worth"):
+        return [StopWhenDone(worth=worth)]
+
+
+def _print_json(result: "Result") -> None:
+    import json
+
+    from presage.table import best_of, summary
+
+    study = result.study
+    best = best_of(study._history)
+    told = {"stopped": result.stopped, **summary(study.name, study._history, set()), "best": best and best.to_json()}
+    typer.echo(json.dumps(told, indent=2))
+    if best is None:
+        raise typer.Exit(1)
 
 
 def _parse(
@@ -171,6 +201,7 @@ def _open(space: "Space", direction: Any, place: str | None, settings: dict[str,
 
 def _greet(study: "Study", place: str | None, trials: int) -> None:
     from presage.cli._output import brief, err, line
+    from presage.table import best_of
 
     history, best = study._history, best_of(study._history)
     if place is None:
@@ -188,6 +219,7 @@ def _greet(study: "Study", place: str | None, trials: int) -> None:
 def _tell_plainly() -> "Callback":
     """Prints a line per trial, for logs."""
     from presage.cli._output import brief, duration, err, line, pairs
+    from presage.table import best_of
 
     console = err()
 
@@ -239,6 +271,7 @@ def _say_how_to_resume(place: str | None) -> None:
 
 def _report(result: "Result", place: str | None, quiet: bool) -> None:
     from presage.cli._output import best_lines, err, line, out
+    from presage.table import best_of
 
     history = result.study._history
     best, failed = best_of(history), [t for t in history.trials if t.failure]
@@ -252,6 +285,7 @@ def _report(result: "Result", place: str | None, quiet: bool) -> None:
     reasons = {
         "exhausted": "Every point of the space was tried.", "seconds": "The time is up.",
         "target": "The target is reached.", "patience": "No better value for a while.",
+        "request": "Somebody asked to stop.", "callback": "Little is left to gain.",
     }  # fmt: skip
     if result.stopped in reasons and not quiet:
         err().print(reasons[result.stopped])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import JsonOption, NameArgument, StorageOption, best_of, open_existing, read, summary
+from presage.cli._studies import JsonOption, NameArgument, StorageOption, open_existing, read
 
 if TYPE_CHECKING:
     from presage.history import History
@@ -22,6 +22,8 @@ def show(
     Example:
       presage show tuning --storage study.db
     """
+    from presage.table import summary
+
     place = open_existing(storage)
     name, history = read(place, storage, name)
     facts = summary(name, history, place.living(name))
@@ -32,6 +34,8 @@ def show(
 
 
 def _facts(facts: dict[str, Any], history: "History", last: int) -> dict[str, Any]:
+    from presage.table import best_of
+
     best = best_of(history)
     settings = {key: history.header.get(key) for key in ("surrogate", "acquisition", "initial", "seed", "replicates")}
     return {
@@ -44,6 +48,7 @@ def _facts(facts: dict[str, Any], history: "History", last: int) -> dict[str, An
 def _print(facts: dict[str, Any], history: "History", last: int) -> None:
     from presage.cli._output import best_lines, brief, duration, line, out, pairs, table
     from presage.cli._params import describe
+    from presage.table import best_of
 
     console, header, best = out(), history.header, best_of(history)
     states = ("complete", "failed", "running", "waiting")
