@@ -148,7 +148,7 @@ def describe(
         np.array([padded_widths(widths, depth) for widths in architectures]),
         np.array([np.pad(one, (0, most - len(one))) for one in rows], dtype=np.int32),
         np.array([len(one) for one in rows], dtype=np.int32),
-        *(part.astype(np.float32) for part in (center, scale, y_center, y_scale)),
+        center.astype(np.float32), scale.astype(np.float32), y_center.astype(np.float32), y_scale.astype(np.float32),
         {
             name: np.broadcast_to(np.asarray(options.get(name, default), dtype=np.float32), len(seeds))
             for name, default in family.options.items()

@@ -333,7 +333,8 @@ class NeuralPosterior(Posterior):
         at = features(x, self.columns)
         # In blocks that stay in the processor's cache.
         parts = [self._law(self._bases(block)) for block in np.split(at, range(BLOCK, len(at), BLOCK))]
-        return Marginal(*(np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1)), self._weight)
+        mean, variance = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
+        return Marginal(mean, variance, self._weight)
 
     def _law(self, phi: np.ndarray) -> Marginal:
         """The marginal at features [c, n, M]."""
