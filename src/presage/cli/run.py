@@ -141,9 +141,9 @@ def _print_json(result: "Result") -> None:
 
     from presage.table import best_of, summary
 
-    study = result.study
-    best = best_of(study._history)
-    told = {"stopped": result.stopped, **summary(study.name, study._history, set()), "best": best and best.to_json()}
+    study, history = result.study, result.study._history
+    best, facts = best_of(history), summary(study.name, history, study.storage.living(study.name))
+    told = {"stopped": result.stopped, **facts, "best": best and best.to_json()}
     typer.echo(json.dumps(told, indent=2))
     if best is None:
         raise typer.Exit(1)
