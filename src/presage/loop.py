@@ -192,7 +192,7 @@ class _Loop:
             poll = min(1.5 * poll, LONGEST_POLL)
 
     def _needed(self) -> bool:
-        """Whether to start another: nobody paused or stopped, and trials lack, those being evaluated counted as done."""
+        """Whether to start another: nobody paused or stopped, and trials lack, those that run counted as done."""
         history = self.study._history
         if history.paused or history.stopped > self.rules.since:
             return False
