@@ -531,7 +531,7 @@ def test_every_command_has_help_with_an_example(command):
 
 # Real processes.
 def test_help_is_quick_and_imports_nothing_heavy():
-    heavy = "numpy scipy jax sqlalchemy equinox cloudpickle multiprocessing presage.space"
+    heavy = "numpy scipy jax sqlalchemy equinox cloudpickle multiprocessing matplotlib starlette sklearn presage.space"
     code = f"""
 import sys
 from presage.cli import main

@@ -186,6 +186,45 @@ def test_events_must_be_known_and_in_order():
         assert len(history.trials) == 1
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"type": "control", "action": "explode", "at": 0.0}, {"type": "control", "at": 0.0},
+        {"type": "note", "text": 7, "number": None, "at": 0.0}, {"type": "note", "text": "a", "number": 1, "at": 0.0},
+        {"type": "note", "text": "a", "number": True, "at": 0.0}, {"type": "note", "text": "a", "number": 0},
+    ],
+)  # fmt: skip
+def test_what_people_say_must_make_sense(payload):
+    study = Study(Space(SPACE), surrogate="random", seed=0)
+    study.ask()
+    history = replayed(study)
+    before = facts(history)
+    with pytest.raises(StorageError, match="must make sense"):
+        history.apply(Event(3, payload))
+    assert facts(history) == before
+
+
+def test_a_copy_stays_as_it_was():
+    study = Study(Space(SPACE), surrogate="random", seed=0)
+    study.tell(study.ask(), 1.0)
+    history = replayed(study)
+    assert len(history.points) == sum(history.tried.values()) == 1
+    copy = history.copy()
+    before = facts(copy)
+    assert before == facts(history)
+    study.tell(study.ask(), 0.5)
+    study.note("good", 1)
+    study.control("pause")
+    for event in study.storage.read(study.name, history.seq):
+        history.apply(event)
+    assert sum(history.tried.values()) == 2
+    assert facts(copy) == before
+    assert sum(copy.tried.values()) == 1
+    for event in study.storage.read(study.name, copy.seq):  # and it can go on by itself
+        copy.apply(event)
+    assert facts(copy) == facts(history) == facts(study._history)
+
+
 def test_a_new_choice_or_dimension_leaves_the_meaning_of_old_trials():
     study = Study(Space({"x": Float(0, 1), "c": Choice(["a", "b"])}), surrogate="random", seed=0)
     study.tell_many([{"x": 0.5, "c": "b"}, {"x": 0.25, "c": "a"}], [1.0, 2.0])

@@ -14,6 +14,7 @@ from presage.storage import Event
 from presage.trial import Failure, Late, Trial
 
 FORMAT = 1  # of the events; a later presage reads every earlier one
+ACTIONS = ("pause", "resume", "stop")  # that people may ask of all runs of a study
 
 
 class History:
@@ -29,13 +30,13 @@ class History:
         waiting: numbers of the trials that wait to be handed out (again).
         owners: who has each running trial.
         handed: how often each trial was handed out; a claim on it can be won by one process only.
-        finished: how many trials are complete or failed.
-        best: number of the complete trial with the best value.
-        since_best: how many values were told after it.
-        ran_by: who ran each trial last, finished ones included.
+        ran_by: who had each trial last, finished ones included.
         paused: whether runs are to start nothing new.
         stopped: sequence number of the last request to stop, 0 without one; runs that began before it end.
         notes: what people wrote: text, trial number or None, seconds since the epoch.
+        finished: how many trials are complete or failed.
+        best: number of the complete trial with the best value.
+        since_best: how many values were told after it.
     """
 
     def __init__(self, constraints: Iterable[Constraint] = ()):
@@ -48,13 +49,13 @@ class History:
         self.waiting: set[int] = set()
         self.owners: dict[int, str] = {}
         self.handed: Counter[int] = Counter()
-        self.finished = 0
-        self.best: int | None = None
-        self.since_best = 0
         self.ran_by: dict[int, str] = {}
         self.paused = False
         self.stopped = 0
         self.notes: list[dict[str, Any]] = []
+        self.finished = 0
+        self.best: int | None = None
+        self.since_best = 0
         self._constraints = tuple(constraints)
         self._points: list[np.ndarray] = []
         self._tried: Counter[str] = Counter()
@@ -203,21 +204,35 @@ class History:
             self.finished += 1
             self._value(number, values[0])
 
-    def _on_control(self, payload: dict[str, Any]) -> None:
-        """Somebody pauses, resumes or stops all runs of the study."""
-        self.paused = payload["action"] == "pause"
-        if payload["action"] == "stop":
-            self.stopped = self.seq + 1
-
-    def _on_note(self, payload: dict[str, Any]) -> None:
-        number = None if payload.get("number") is None else self._number(payload)
-        self.notes.append({"text": str(payload["text"]), "number": number, "at": _number(payload["at"])})
-
     def _value(self, number: int, value: float) -> None:
         if self.best is None or self.sign * value < self.sign * self.trials[self.best].values[0]:
             self.best, self.since_best = number, 0
         else:
             self.since_best += 1
+
+    def _on_control(self, payload: dict[str, Any]) -> None:
+        """Somebody pauses, resumes or stops all runs of the study."""
+        action = payload["action"]
+        if action not in ACTIONS:
+            raise ValueError("an action must be pause, resume or stop")
+        self.paused = action == "pause"
+        if action == "stop":
+            self.stopped = self.seq + 1
+
+    def _on_note(self, payload: dict[str, Any]) -> None:
+        text, at = payload["text"], _number(payload["at"])
+        if not isinstance(text, str):
+            raise TypeError("a note must be a text")
+        number = None if payload.get("number") is None else self._number(payload)
+        self.notes.append({"text": text, "number": number, "at": at})
+
+    def copy(self) -> "History":
+        """What is known now, whatever happens to the original."""
+        twin = History(self._constraints)
+        for name, value in vars(self).items():
+            if name != "_take":
+                setattr(twin, name, value.copy() if isinstance(value, list | set | dict) else value)
+        return twin
 
     # What follows from it; computed when first asked for, since many who open a study never ask.
     @property

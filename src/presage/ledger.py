@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from presage.errors import Conflict, SpaceExhausted, TrialError
+from presage.errors import Conflict, SpaceExhausted, StudyError, TrialError
+from presage.history import ACTIONS
 from presage.journal import Arrays, Journal
 from presage.leases import Lease
 from presage.storage.base import Payload
@@ -174,3 +175,14 @@ class Ledger(Journal):
             raise TrialError(f"a trial must be running to be given back, but trial {number} is {state}")
         holder = {} if lease is None else {"owner": lease.owner}
         self.append([{"type": "interrupted", "number": number, "lost": lost, **holder, "at": time.time()}])
+
+    # What people say.
+    def control(self, action: str) -> None:
+        """Ask something of all runs of the study."""
+        if action not in ACTIONS:
+            raise StudyError(f"action must be pause, resume or stop, but got {action!r}")
+        self.append([{"type": "control", "action": action, "at": time.time()}])
+
+    def note(self, text: str, number: int | None) -> None:
+        """Keep a remark, with a trial if a number is given."""
+        self.append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])

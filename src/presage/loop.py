@@ -187,17 +187,16 @@ class _Loop:
             elif stop is not None or (self.exhausted and not self._busy()):
                 return stop or "exhausted"
             elif self.exhausted or not self._needed():
-                time.sleep(poll)  # other processes are busy with the last ones, and may be lost with them
+                time.sleep(poll)  # others are busy with the last ones and may be lost with them, or somebody paused
                 self.exhausted = False
             poll = min(1.5 * poll, LONGEST_POLL)
 
     def _needed(self) -> bool:
-        """Whether the study still lacks trials, those that somebody evaluates counted as done."""
-        if self.study._history.paused:
+        """Whether to start another: nobody paused or stopped, and trials lack, those that run counted as done."""
+        history = self.study._history
+        if history.paused or history.stopped > self.rules.since:
             return False
-        if self.rules.trials is None:
-            return True
-        return self.study._history.finished + self._busy() < self.rules.trials
+        return self.rules.trials is None or history.finished + self._busy() < self.rules.trials
 
     def _busy(self) -> int:
         """How many trials are being evaluated, here or elsewhere. What a person asked for may never be."""

@@ -50,7 +50,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 def html(study: Any) -> str:
     """The report of a Study, Result or Record."""
     record = record_of(study)
-    facts = summary(record.name, record.history, set(record.history.owners.values()))
+    facts = summary(record.name, record.history, record.storage.living(record.name))
     body = [
         f"<h1>{_text(record.name)}</h1>",
         f'<p class="dim">presage report, {_when(time.time())}; study of {_when(facts["created"])}</p>',

@@ -362,16 +362,12 @@ class Study:
 
     def control(self, action: Literal["pause", "resume", "stop"]) -> None:
         """Have every run of this study, in whichever process, start nothing new, go on, or end."""
-        if action not in ("pause", "resume", "stop"):
-            raise StudyError(f"action must be pause, resume or stop, but got {action!r}")
-        with self._lock:
-            self._ledger.append([{"type": "control", "action": action, "at": time.time()}])
+        self._ledger.control(action)
 
     def note(self, text: str, trial: Trial | int | None = None) -> None:
         """Keep a remark with the study or with one of its trials."""
         with self._lock:
-            number = None if trial is None else self._ledger.number(trial)
-            self._ledger.append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])
+            self._ledger.note(text, None if trial is None else self._ledger.number(trial))
 
     @property
     def notes(self) -> list[dict[str, Any]]:

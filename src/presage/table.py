@@ -54,10 +54,15 @@ def best_of(history: History) -> Trial | None:
     return None if history.best is None else history.trials[history.best]
 
 
+def lost(history: History, living: set[str]) -> set[int]:
+    """Numbers of the trials whose worker is lost: it showed no sign of life, or its process is known to have ended."""
+    return {number for number, owner in history.owners.items() if owner not in living or gone(owner)}
+
+
 def summary(name: str, history: History, living: set[str]) -> dict[str, Any]:
     """A study in a few plain facts; trials whose worker is lost count as waiting, since they will be run again."""
-    lost = {number for number, owner in history.owners.items() if owner not in living or gone(owner)}
-    states = ["waiting" if trial.number in lost else trial.state for trial in history.trials]
+    waiting = lost(history, living)
+    states = ["waiting" if trial.number in waiting else trial.state for trial in history.trials]
     best = best_of(history)
     moments = [m for t in history.trials for m in (t.suggested, t.finished) if m is not None]
     return {

@@ -1,10 +1,12 @@
 """`presage replay`: compute a study's suggestions again."""
 
+import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from presage.cli._studies import NameArgument, StorageOption, open_existing, read
+from presage.cli._studies import JsonOption, NameArgument, StorageOption, open_existing, read
 
 
 def replay_study(
@@ -14,6 +16,7 @@ def replay_study(
         str | None,
         typer.Option("--objective", metavar="MODULE:FUNCTION", help="Whose space has the constraints of the study."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute every suggestion again, each from what was known when it was made, and compare.
 
@@ -31,6 +34,9 @@ def replay_study(
     name, _ = read(place, storage, name)
     space = None if objective is None else find_space(*load_objective(objective), objective)
     found = replay(place, name, space=space)
+    if as_json:
+        typer.echo(json.dumps({"exact": found.exact, **asdict(found)}, indent=2))
+        raise typer.Exit(0 if found.exact else 1)
     for difference in found.differences[:5]:
         mine = "nothing" if difference.computed is None else pairs(difference.computed)
         err().print(

@@ -27,6 +27,7 @@ PARAM_HELP = (
     "choice:A,B,... or const:VALUE."
 )
 ENGINE_HELP = "Where functions run: serial, threads, processes, dask, dask://host:port, ray, ray://host:port or mpi."
+JSON_RESULT = "Print the result as JSON, and nothing else on stdout."
 JSON_HELP = "The value is this field of the JSON object in the command's last line of output; dots go deeper."
 
 
@@ -52,7 +53,7 @@ def run(
     storage: StorageOption = None,
     name: Annotated[str, _option("--name", unit="NAME", help="Of the study; one that exists is continued.")] = "study",
     quiet: Annotated[bool, _option("--quiet", "-q", help="Print the result only.")] = False,
-    as_json: Annotated[bool, _option("--json", help="Print the result as JSON, and nothing else on stdout.")] = False,
+    as_json: Annotated[bool, _option("--json", help=JSON_RESULT)] = False,
     trials: Annotated[
         int, _stop("--trials", "-n", unit="N", min=1, help="Finished trials in all, earlier runs included.")
     ] = 50,
@@ -123,6 +124,8 @@ def run(
         raise typer.Exit(128 + (received or [signal.SIGINT])[0])
     if as_json:
         _print_json(result)
+        if result.study._history.best is None:
+            raise typer.Exit(1)
     else:
         _report(result, storage, quiet)
 
@@ -141,12 +144,10 @@ def _print_json(result: "Result") -> None:
 
     from presage.table import best_of, summary
 
-    study = result.study
-    best = best_of(study._history)
-    told = {"stopped": result.stopped, **summary(study.name, study._history, set()), "best": best and best.to_json()}
+    study, history = result.study, result.study._history
+    best, facts = best_of(history), summary(study.name, history, study.storage.living(study.name))
+    told = {"stopped": result.stopped, **facts, "best": best and best.to_json()}
     typer.echo(json.dumps(told, indent=2))
-    if best is None:
-        raise typer.Exit(1)
 
 
 def _parse(

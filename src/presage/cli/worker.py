@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from presage.cli._studies import StorageOption, shown
-from presage.cli.run import ENGINE_HELP, _option, _signals, _stop, _tell_plainly
+from presage.cli.run import ENGINE_HELP, JSON_RESULT, _option, _print_json, _signals, _stop, _tell_plainly
 
 if TYPE_CHECKING:
     from presage.study import Study
@@ -20,6 +20,7 @@ def worker(
     jobs: Annotated[int, _option("--jobs", "-j", unit="N", min=1, help="Trials at once in this worker.")] = 1,
     engine: Annotated[str | None, _option("--engine", unit="NAME", help=ENGINE_HELP)] = None,
     quiet: Annotated[bool, _option("--quiet", "-q", help="Print errors only.")] = False,
+    as_json: Annotated[bool, _option("--json", help=JSON_RESULT)] = False,
     trials: Annotated[
         int | None,
         _stop("--trials", "-n", unit="N", min=1, help="Stop when the study has so many; else when told to."),
@@ -68,7 +69,9 @@ def worker(
         )  # fmt: skip
     if result.stopped == "interrupted":
         raise typer.Exit(128 + (received or [signal.SIGINT])[0])
-    if not quiet:
+    if as_json:
+        _print_json(result)
+    elif not quiet:
         err().print(f"The study has {study._history.finished} trials ({result.stopped}).", style="dim")
 
 

@@ -1,6 +1,5 @@
 """Studies of a storage kept up to date in memory, and what the dashboard wants to know of them as plain data."""
 
-import copy
 import math
 import threading
 import time
@@ -12,11 +11,10 @@ import numpy as np
 from presage import advice, insight
 from presage.dimensions import Choice, Dimension, Float, Int
 from presage.errors import Conflict, StudyError
-from presage.history import History
+from presage.history import ACTIONS, History
 from presage.insight import Record
-from presage.leases import gone
 from presage.storage import Storage
-from presage.table import summary
+from presage.table import lost, summary
 from presage.trial import Trial, usable
 
 FRESH = 5.0  # seconds for which a fit to a running study is good enough to look at
@@ -50,9 +48,6 @@ class Followed:
                     self.changed[number] = event.seq
             return self.history.seq
 
-    def _lost(self, owner: str) -> bool:
-        return owner not in self.living or gone(owner)
-
     # Facts.
     def summary(self) -> dict[str, Any]:
         """What the list of studies shows."""
@@ -79,9 +74,9 @@ class Followed:
         with self.lock:
             h = self.history
             names = list(h.space)
-            lost = {number for number, owner in h.owners.items() if self._lost(owner)}
+            without = lost(h, self.living)
             pairs = zip(h.trials, self.changed, strict=True)
-            rows = [_row(t, names, lost) for t, changed in pairs if changed > since]
+            rows = [_row(t, names, t.number in without) for t, changed in pairs if changed > since]
             return {"seq": h.seq, "names": names, "total": len(h.trials), "rows": rows}
 
     def trial(self, number: int) -> dict[str, Any]:
@@ -110,6 +105,7 @@ class Followed:
         now = time.time()
         with self.lock:
             h = self.history
+            without = lost(h, self.living)
             found: dict[str, dict[str, Any]] = {}
             for t in h.trials:
                 owner = h.ran_by.get(t.number)
@@ -120,7 +116,7 @@ class Followed:
                 one["living"] = owner in self.living
                 if t.state == "running":
                     one["running"].append(t.number)
-                    one["gone"] = self._lost(owner)
+                    one["gone"] = t.number in without
                 elif t.finished is not None:
                     one["failed" if t.failure else "done"] += 1
             rows = insight.timeline(h, now)[-400:]
@@ -132,9 +128,8 @@ class Followed:
         with self.lock:
             now, seq = time.monotonic(), self.history.seq
             if self._record is None or (self._record[1] != seq and now - self._record[0] > FRESH):
-                snapshot = copy.copy(self.history)  # goes no further while a model is fitted to it
-                snapshot.trials, snapshot._points = list(self.history.trials), list(self.history.points)
-                self._record = (now, seq, Record.after(snapshot, self.storage, self.name))
+                # The copy goes no further while a model is fitted to it.
+                self._record = (now, seq, Record.after(self.history.copy(), self.storage, self.name))
             return self._record[2]
 
     def ask_model(self, key: str, question: Callable[[Record], Any]) -> Any:
@@ -191,7 +186,7 @@ class Followed:
     # What people do.
     def control(self, action: str) -> None:
         """Pause, resume or stop all runs."""
-        if action not in ("pause", "resume", "stop"):
+        if action not in ACTIONS:
             raise StudyError(f"action must be pause, resume or stop, but got {action!r}")
         self._append({"type": "control", "action": action})
 
@@ -225,8 +220,8 @@ class Followed:
         self.sync()
 
 
-def _row(t: Trial, names: list[str], lost: set[int]) -> list[Any]:
-    state = "waiting" if t.number in lost else t.state
+def _row(t: Trial, names: list[str], lost: bool) -> list[Any]:
+    state = "waiting" if lost else t.state
     failure = None if t.failure is None else [t.failure.kind, t.failure.message[:200]]
     params = [finite(t.params.get(name)) for name in names]
     return [t.number, state, t.value, t.source, t.suggested, t.finished, failure, params, len(t.reports)]

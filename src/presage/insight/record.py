@@ -10,6 +10,7 @@ import numpy as np
 from presage.errors import StudyError
 from presage.history import History
 from presage.insight.model import Model
+from presage.journal import unpack
 from presage.observations import Observations, columns_of, observe
 from presage.proposers import ModelBased
 from presage.space import Space
@@ -31,12 +32,14 @@ class Record:
     Attributes:
         name: of the study.
         history: its events, replayed.
+        storage: where they are from.
         suggester: chooses as the study does; a surrogate that was an object of the user's own is replaced by "auto".
         state: of the last fit.
     """
 
     name: str
     history: History
+    storage: Storage
     suggester: Suggester
     state: dict[str, np.ndarray] = field(default_factory=dict)
     foretold: tuple[Any, Any] | None = field(
@@ -55,11 +58,9 @@ class Record:
     @staticmethod
     def after(history: History, storage: Storage, name: str) -> "Record":
         """The study whose events were replayed already."""
-        from presage.journal import unpack
-
         named = {what: setting if isinstance(setting, str) else "auto" for what, setting in history.settings.items()}
         stored = storage.state(name) if named == history.settings else None
-        return Record(name, history, Suggester(**named), {} if stored is None else unpack(stored[1]))
+        return Record(name, history, storage, Suggester(**named), {} if stored is None else unpack(stored[1]))
 
     @property
     def space(self) -> Space:
@@ -135,7 +136,7 @@ def record_of(study: "Study | Record | Any") -> Record:
         study._sync()
         record = _records.get(study)
         if record is None:
-            record = _records[study] = Record(study.name, study._history, study._suggester)
+            record = _records[study] = Record(study.name, study._history, study.storage, study._suggester)
         record.state = study._ledger.state()
         return record
 

@@ -27,12 +27,12 @@ class SQLite(Backend):
 
     def __init__(self, url: sa.URL) -> None:
         self._url = _checked(url)
-        self.place = str(self._url.database)
+        self._path = str(self._url.database).removeprefix("file:")
+        self.place = str(url.database).removeprefix("file:")
 
     def check_exists(self) -> None:
-        path = self.place.removeprefix("file:")
-        if not os.path.exists(path):
-            raise StorageError(f"a storage must exist to be read, but there is no file {path}; check the path")
+        if not os.path.exists(self._path):
+            raise StorageError(f"a storage must exist to be read, but there is no file {self.place}; check the path")
 
     def engine(self) -> sa.Engine:
         engine = sa.create_engine(
@@ -46,12 +46,12 @@ class SQLite(Backend):
 
     def explain(self, error: sa.exc.DBAPIError) -> str:
         name = getattr(error.orig, "sqlite_errorname", "")
-        path = self.place.removeprefix("file:")
-        folder = os.path.dirname(path)
+        path = self.place
         if name.startswith("SQLITE_CANTOPEN"):
-            if os.path.isdir(path):
+            if os.path.isdir(self._path):
                 return f"an SQLite storage must be a file, but {path} is a folder; give the path of a file in it"
-            if not os.path.isdir(folder):
+            if not os.path.isdir(os.path.dirname(self._path)):
+                folder = os.path.dirname(path) or "."
                 return f"the folder of a storage must exist, but there is no {folder}; create it or give another path"
             return f"a storage must be a file that you may read and write, but {path} is not; give another path"
         if name.startswith("SQLITE_READONLY"):
