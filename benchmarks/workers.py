@@ -30,8 +30,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from presage.storage import open_storage
 from presage.testing.fleet import Fleet, broken
-from presage.testing.postgres import Server
+from presage.testing.postgres import Server, wait_until
 
 RESULTS = Path(__file__).parent / "results"
 PATIENCE = 1500.0  # seconds that a fleet may take
@@ -76,8 +77,6 @@ def place(kind: str, folder: Path) -> Iterator[tuple[str, Server | None]]:
 
 def rate(fleet: Fleet) -> dict[str, float]:
     """Trials per second from the first value to the last, so that the start of interpreters does not count."""
-    from presage.storage import open_storage
-
     with closing(open_storage(fleet.storage)) as storage:
         told = sorted(p["at"] for _, p in storage.read(fleet.name) if p["type"] == "told")
     middle = told[len(told) // 10 : -len(told) // 10]
@@ -130,8 +129,13 @@ def restarts(options: argparse.Namespace) -> dict[str, Any]:
         modes = []
         with fleet.at_work():
             fleet.hire(options.workers)
+            # A worker that cannot reach the database when it starts says so and ends: the address may be wrong.
+            with closing(open_storage(server.url)) as storage:
+                wait_until(
+                    lambda: "fleet" in storage.studies() and len(storage.living("fleet")) == options.workers, 200, "all"
+                )
             for _ in range(options.restarts):
-                time.sleep(chance.uniform(2.0, 5.0))
+                time.sleep(chance.uniform(1.0, 3.0))
                 modes.append(chance.choice(["fast", "immediate"]))
                 server.stop(modes[-1])
                 time.sleep(chance.uniform(0.5, 4.0))
@@ -149,12 +153,12 @@ def partition(options: argparse.Namespace) -> dict[str, Any]:
         network() as cut,
         Server("10.77.0.1", (*inside, "presage0"), "10.77.0.0/24") as server,
     ):
-        fleet = Fleet(server.url, Path(name), trials=options.trials, seconds=0.25, lease=10.0)
+        fleet = Fleet(server.url, Path(name), trials=options.trials, seconds=options.evaluation, lease=10.0)
         with fleet.at_work():
             for host in (1, 2, 3):
                 fleet.hire(2, (*inside, f"presage{host}"))
             deadline = time.monotonic() + 120
-            while len(fleet.evaluations()) < 30:
+            while len(fleet.evaluations()) < 20:
                 assert time.monotonic() < deadline, fleet.errors()
                 time.sleep(0.5)
             cut(True)
@@ -273,7 +277,6 @@ def step(options: argparse.Namespace) -> None:
     import numpy as np
 
     import presage
-    from presage.storage import open_storage
 
     folder = Path(options.folder)
     space = presage.Space({
@@ -374,7 +377,8 @@ def main() -> None:
         if name == "restarts":
             command.add_argument("--restarts", type=int, default=10)
         if name == "partition":
-            command.add_argument("--trials", type=int, default=500)
+            command.add_argument("--trials", type=int, default=150)
+            command.add_argument("--evaluation", type=float, default=2.0)  # so that the cut hits trials under way
             command.add_argument("--cut", type=float, default=30.0)
         if name == "engines":
             command.add_argument("engines", nargs="+", choices=["dask", "ray", "mpi"])

@@ -363,7 +363,7 @@ def test_open_runner_chooses_what_fits():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"executor": "dask"}, "executor must be .* but got 'dask'"),
+        ({"executor": "spark"}, "executor must be .* but got 'spark'"),
         ({"executor": print}, "executor must be .* but got <built-in function print>"),
         ({"executor": "threads", "timeout": 2}, "nothing else can be stopped"),
         ({"executor": "serial", "timeout": 2}, "nothing else can be stopped"),

@@ -313,6 +313,11 @@ class SQLStorage(Storage):
             while True:
                 try:
                     result = self._try(work, options, attempt)
+                except UnicodeDecodeError as error:  # in SQLite's own words about a damaged file
+                    raise StorageError(
+                        f"a storage must be a sound database, but {self.place} holds bytes that are no text; look at "
+                        "it with presage storage check and, if it is damaged, restore it from a copy"
+                    ) from error
                 except sa.exc.DBAPIError as error:
                     waited = time.monotonic() - began if pauses else 0.0
                     if not self._worth_waiting(error, waited):

@@ -86,9 +86,14 @@ _watching = False
 
 def _watch() -> None:
     global _watching
+    signal.signal(signal.SIGALRM, _too_long)
     if not _watching:
         _watching = True
         sys.addaudithook(lambda event, _: _seen.append(event) if event.startswith(FORBIDDEN) else None)
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"it took longer than {LIMIT} s")
 
 
 class _Attack:
