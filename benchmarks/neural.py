@@ -302,6 +302,7 @@ def highdim(arguments: argparse.Namespace) -> None:
                  "coverage90": score.coverage90, "found": least}
             )  # fmt: skip
             print(number, name, found[name][-1], flush=True)
+            record("highdim", found)
         try:
             from peer_botorch import sparse_prediction
         except ImportError:
