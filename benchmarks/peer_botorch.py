@@ -58,4 +58,4 @@ def sparse_prediction(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.
         with torch.enable_grad():
             model = sparse(x, y)
         law = model.posterior(torch.as_tensor(at, dtype=torch.double), observation_noise=True)
-    return -law.mean.numpy()[:, 0], law.variance.numpy()[:, 0]
+    return -law.mean.detach().numpy()[:, 0], law.variance.detach().numpy()[:, 0]
