@@ -327,9 +327,10 @@ def test_a_wide_network_is_its_infinite_kernel():
     mean, variance = k @ np.linalg.solve(K, y), np.diag(kernel(at, at) - k @ np.linalg.solve(K, k.T))
     positions = sampled(HMC(most=40), network, table(x, y), network.draw(4, rng), warmup=30, draws=40)
     weights = network.weights(positions.reshape(-1, network.size))
-    basis = network.basis(weights, x)
-    layer = Regression.of(basis, y, np.full((len(basis), 6), noise))
-    means, variances = layer.moments(network.basis(weights, at))
+    basis, new = network.basis(weights, x), network.basis(weights, at)
+    K, k = basis @ np.swapaxes(basis, 1, 2) + noise * np.eye(6), new @ np.swapaxes(basis, 1, 2)  # of each draw
+    gain = np.swapaxes(np.linalg.solve(K, np.swapaxes(k, 1, 2)), 1, 2)
+    means, variances = gain @ y, (new**2).sum(axis=2) - (gain * k).sum(axis=2)
     found = means.mean(axis=0), (variances + means**2).mean(axis=0) - means.mean(axis=0) ** 2
     # The kernel of one draw of 2048 units is off by 1/sqrt(2048) = 2%; the average over draws by 1/2048 and by the
     # Monte Carlo error of 160 draws.

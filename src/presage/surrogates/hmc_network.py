@@ -131,8 +131,9 @@ class HMCNetwork(Surrogate):
             # What is stored is what is used: a later fit from the same state must find the same networks.
             positions = np.asarray(chains.positions, dtype=np.float32)
             sampled = table.posterior(positions.reshape(-1, network.size))
-            mean, _ = sampled.regression.moments(network.basis(sampled.hidden, probes))
-            functions = mean.reshape(self.draws, self.chains, -1)
+            output = sampled.regression.weights(np.arange(len(sampled.weight)), rng)
+            functions = np.einsum("snp,sp->sn", network.basis(sampled.hidden, probes), output)
+            functions = functions.reshape(self.draws, self.chains, -1)
             start, step, mass = np.asarray(positions[-1], dtype=float), float(chains.step), chains.mass
             warmup = self.rewarm
             report["gradients"] += int(chains.gradients)
@@ -332,20 +333,21 @@ def take(weights: Weights, which: np.ndarray) -> Weights:
 
 def flattened(log_weight: np.ndarray) -> np.ndarray:
     """Importance weights that sum to 1, raised to the largest power up to 1 that leaves enough of them effective."""
-    log_weight = log_weight - log_weight.max()
+
+    def raised(power: float) -> np.ndarray:
+        weight = np.exp(power * (log_weight - log_weight.max()))
+        return weight / weight.sum()
+
+    def enough(weight: np.ndarray) -> bool:
+        return 1.0 / (weight @ weight) >= LEAST * len(weight)
+
+    if enough(raised(1.0)):
+        return raised(1.0)
     low, high = 0.0, 1.0
-    for _ in range(30):
-        power = high if low == 0.0 and high == 1.0 else 0.5 * (low + high)
-        weight = np.exp(power * log_weight)
-        weight /= weight.sum()
-        if 1.0 / (weight @ weight) >= LEAST * len(weight):
-            low = power
-            if power == 1.0:
-                break
-        else:
-            high = power
-    weight = np.exp(low * log_weight)
-    return weight / weight.sum()
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if enough(raised(middle)) else (low, middle)
+    return raised(low)
 
 
 def _points(columns: tuple[Column, ...], rng: np.random.Generator) -> np.ndarray:
