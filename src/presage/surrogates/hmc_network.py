@@ -164,7 +164,8 @@ class HMCNetwork(Surrogate):
         warmup: int, thin: int,
     ) -> Any:  # fmt: skip
         with jax.enable_x64(self.dtype == "float64"), jax.default_device(jax.devices(self.device)[0]):
-            cast = Data(*[jnp.asarray(a, self.dtype) for a in data[:3]], jnp.asarray(data.mask))  # type: ignore[call-arg]
+            x, y, noise = (jnp.asarray(a, self.dtype) for a in data[:3])
+            cast = Data(x, y, noise, jnp.asarray(data.mask))
             key = jax.random.key(int(rng.integers(2**31)))
             chains = run(
                 self.sampler, network, cast, jnp.asarray(start, self.dtype), step,
