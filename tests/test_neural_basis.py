@@ -302,6 +302,7 @@ def test_a_study_stores_the_state_that_its_suggestions_come_from(tmp_path):
     before = one.ask()  # takes over what was trained
     other, _ = study()
     assert model.trained > 0
-    for name, array in one._state.items():
-        assert np.array_equal(array, other._state[name]), name
+    states = one._ledger.state(), other._ledger.state()
+    for name, array in states[0].items():
+        assert np.array_equal(array, states[1][name]), name
     one.tell(before, 1.0)

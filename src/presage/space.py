@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -296,13 +297,20 @@ class Space(Mapping[str, Dimension]):
 
 
 def _within(axis: Float | Int) -> Callable[[Any], bool]:
-    kind, low, high = float if isinstance(axis, Float) else int, axis.low, axis.high
-    return lambda value: type(value) is kind and low <= value <= high
+    return partial(_is_within, float if isinstance(axis, Float) else int, axis.low, axis.high)
+
+
+def _is_within(kind: type, low: float, high: float, value: Any) -> bool:
+    return type(value) is kind and low <= value <= high
 
 
 def _among(axis: Dimension) -> Callable[[Any], bool]:
     texts = frozenset(option for option in getattr(axis, "options", ()) if type(option) is str)
-    return lambda value: type(value) is str and value in texts
+    return partial(_is_among, texts)
+
+
+def _is_among(texts: frozenset[str], value: Any) -> bool:
+    return type(value) is str and value in texts
 
 
 def point_key(params: Params) -> str:

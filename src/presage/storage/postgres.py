@@ -109,7 +109,12 @@ class PostgreSQL(Backend):
         return connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()::text").scalar()
 
     def settled(self, connection: sa.Connection, receipt: str) -> bool | None:
-        answer = connection.exec_driver_sql("SELECT pg_xact_status(%s::xid8)", (receipt,)).scalar()
+        # A server that crashed forgets numbers whose transactions were never written down: to it they lie in the future.
+        answer = connection.exec_driver_sql(
+            "SELECT CASE WHEN %(receipt)s::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) THEN 'aborted' "
+            "ELSE pg_xact_status(%(receipt)s::xid8) END",
+            {"receipt": receipt},
+        ).scalar()
         if answer is None:
             raise StorageError(
                 f"{self.place} was gone so long that it no longer knows whether the last change was made; "

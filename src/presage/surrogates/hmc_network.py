@@ -86,7 +86,7 @@ class HMCNetwork(Surrogate):
         warp = Warp()
         if self.warp:
             process = GaussianProcess().fit(data, rng=rng, previous=theta or None, keep=keep)
-            warp = process.posterior.warps[0]  # type: ignore[attr-defined]
+            warp = process.posterior.components[0].warp  # type: ignore[attr-defined]
         network = self.network(data.columns)
         inputs = features(x, data.columns)
         table = Table(network, warp, data.columns, inputs, warp.forward(y), known * np.exp(2.0 * warp.log_slope(y)), y)
