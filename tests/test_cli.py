@@ -518,9 +518,7 @@ def test_what_does_not_exist():
     for command in ("list", "show", "export"):
         assert "set PRESAGE_STORAGE" in flat(call(command, code=2).stderr)
         for place in ("typo.db", "sqlite:///typo.db"):
-            assert f"there is no file {os.path.abspath('typo.db')}" in flat(
-                call(command, "--storage", place, code=1).stderr
-            )
+            assert "there is no file typo.db" in flat(call(command, "--storage", place, code=1).stderr)
     assert not Path("typo.db").exists()
     presage.Study(presage.Space({"x": presage.Float(0, 1)}), storage="odd.db", name="second")
     assert "a study's name must be given" in flat(call("show", "-s", "odd.db", code=1).stderr)

@@ -300,7 +300,7 @@ def _within(axis: Float | Int) -> Callable[[Any], bool]:
     return partial(_is_within, float if isinstance(axis, Float) else int, axis.low, axis.high)
 
 
-def _is_within(kind: type, low: float, high: float, value: Any) -> bool:
+def _is_within(kind: type, low: Any, high: Any, value: Any) -> bool:
     return type(value) is kind and low <= value <= high
 
 

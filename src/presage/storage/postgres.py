@@ -109,7 +109,7 @@ class PostgreSQL(Backend):
         return connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()::text").scalar()
 
     def settled(self, connection: sa.Connection, receipt: str) -> bool | None:
-        # A server that crashed forgets numbers whose transactions were never written down: to it they lie in the future.
+        # A server that crashed forgets numbers whose transactions were never written down; they lie in its future.
         answer = connection.exec_driver_sql(
             "SELECT CASE WHEN %(receipt)s::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) THEN 'aborted' "
             "ELSE pg_xact_status(%(receipt)s::xid8) END",
