@@ -83,7 +83,10 @@ class Maximiser:
         """Candidates from everywhere."""
         points = domain.inside(sobol(self.spread, len(domain.columns), rng))
         legal = points[domain.legal(points)]
-        return legal if len(legal) >= self.starts else np.concatenate([legal, domain.random(self.spread, rng)])
+        if len(legal) >= self.starts:
+            return legal
+        # Where legal points are rare each costs hundreds of others, so a few per start must do.
+        return np.concatenate([legal, domain.random(8 * self.starts, rng)])
 
     def _near(self, domain: Domain, anchors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Candidates around good points, from very near to a third of the cube away."""
