@@ -45,7 +45,7 @@ def finite(params):
 PROBLEMS = {
     "branin": (functions.branin.space, functions.branin), "mixed": (MIXED, mixed), "finite": (FINITE, finite),
 }  # fmt: skip
-TRIALS = {"branin": 40, "mixed": 25, "finite": 25}
+TRIALS = {"branin": 36, "mixed": 20, "finite": 25}
 
 
 def run(problem, storage, objective=None, **options):
@@ -189,7 +189,7 @@ def once(problem):
 @pytest.mark.parametrize(
     ("problem", "plans"),
     [
-        ("branin", [always("branin", "being evaluated"), in_turn("branin")]),
+        ("branin", [in_turn("branin")]),
         ("mixed", [in_turn("mixed")]),
         pytest.param("mixed", [once("mixed")[11]], marks=pytest.mark.slow),
         pytest.param("finite", [in_turn("finite")], marks=pytest.mark.slow),
@@ -283,6 +283,7 @@ def work(problem, path, size, answers):
 
 
 @needs_fork
+@pytest.mark.slow  # threads make the same order of events; this adds a kill
 def test_a_run_with_processes_can_be_replayed(tmp_path):
     path = tmp_path / "study.db"
     in_another_process(work, "mixed", path, 4)
@@ -308,6 +309,6 @@ def test_a_study_used_in_every_way_can_be_replayed():
     more = study.ask(3)
     study.predict(more[0].params)
     study.tell(rest[0], 2.5, stddev=0.1)
-    study.optimize(f, trials=25, max_failures=100)
+    study.optimize(f, trials=20, max_failures=100)
     assert len(suggestions(study)) > 15
     check_replay(study)
