@@ -236,5 +236,7 @@ def _program(name: str, size: int, warmup: int, draws: int, leaps: int | None) -
 
 def _mixing(theta: np.ndarray) -> dict[str, float]:
     """R-hat and effective sample size of the coordinate that mixed worst."""
+    if len(theta) < 8:
+        return {}  # too few to tell
     path = theta[:, None]  # one chain
     return {"r_hat": float(r_hat(path).max()), "ess": float(ess(path).min())}
