@@ -183,3 +183,13 @@ def test_nothing_is_sampled_outside_the_box():
     assert (draws >= model.priors.lower).all()
     assert (draws <= model.priors.upper).all()
     assert log_posterior(model, Table.of(data, AXES), model.priors.upper + 0.1) == -math.inf
+
+
+def test_gradient_based_samplers_compile_once():
+    """For a number of hyperparameters, whatever the data and their number."""
+    from presage.surrogates.hyperparameters import _program
+
+    model, how = world("log-normal"), NUTS(3, 20, 1)
+    for count in (5, 8, 13):
+        how.find(model, Table.of(plain_data(count), AXES), None, rng=np.random.default_rng(count))
+    assert _program("nuts", model.priors.size, 20, 3, None)._cache_size() == 1

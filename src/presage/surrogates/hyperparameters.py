@@ -1,8 +1,11 @@
 """How the hyperparameters of a process are found: at a mode, or by sampling their posterior."""
 
+import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +122,7 @@ class NUTS(Hyperparameters):
     thin: int = 2
 
     def find(self, model: Model, table: Table, known: np.ndarray | None, *, rng: np.random.Generator) -> Found:
-        return _blackjax(self, model, table, known, rng, "nuts", {})
+        return _blackjax(self, model, table, known, rng, "nuts", None)
 
 
 @dataclass(frozen=True)
@@ -139,40 +142,73 @@ class HMC(Hyperparameters):
     leaps: int = 10
 
     def find(self, model: Model, table: Table, known: np.ndarray | None, *, rng: np.random.Generator) -> Found:
-        return _blackjax(self, model, table, known, rng, "hmc", {"num_integration_steps": self.leaps})
+        return _blackjax(self, model, table, known, rng, "hmc", self.leaps)
 
 
 def _blackjax(
     how: NUTS | HMC, model: Model, table: Table, known: np.ndarray | None, rng: np.random.Generator, name: str,
-    options: dict,
+    leaps: int | None,
 ) -> Found:  # fmt: skip
     """Samples by a gradient-based sampler; the evidence and its derivative stay in NumPy, called from JAX."""
-    import blackjax
     import jax
-    import jax.numpy as jnp
 
-    size = model.priors.size
-    evaluations = 0
+    size, evaluations = model.priors.size, 0
 
-    def value_and_gradient(bits: np.ndarray) -> np.ndarray:
-        """log p and its derivatives, [1 + p], as pairs of 32 bits: JAX calls this from a thread without float64."""
+    def value_and_gradient(theta: np.ndarray) -> np.ndarray:
         nonlocal evaluations
         evaluations += 1
-        theta = np.ascontiguousarray(bits).view(np.float64)[:, 0]
         found = np.zeros(1 + size)
         if _inside(model, theta):
             value, gradient = energy(model, table, theta[None])
             found[0], found[1:] = -value[0], -gradient[0]
         else:  # a wall: such a step is a divergence and is not taken
             found[0] = -np.inf
-        return found[:, None].view(np.uint32)
+        return found
 
-    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-        shape = jax.ShapeDtypeStruct((1 + size, 2), jnp.uint32)
+    start = Mode().find(model, table, None, rng=rng).theta[0] if known is None else known[-1]
+    if not np.isfinite(log_posterior(model, table, start)):
+        start = model.priors.center
+    token = next(_TOKENS)
+    _ASKED[token] = value_and_gradient
+    try:
+        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+            program = _program(name, size, how.warmup, how.samples * how.thin, leaps)
+            key = jax.random.key(int(rng.integers(2**31)))
+            path, divergent, rate = (np.asarray(part) for part in program(np.int32(token), start, key))
+    finally:
+        del _ASKED[token]
+    theta = path[how.thin - 1 :: how.thin]
+    report = {"evaluations": evaluations, "divergent": int(divergent.sum()), "acceptance": float(rate.mean())}
+    return Found(theta, {**report, **_mixing(theta)})
 
+
+# Compiled programs ask for a density by its number, so that they serve every data set of their size.
+_ASKED: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
+_TOKENS = itertools.count()
+
+
+def _answer(token: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """log p and its derivatives, [1 + p], as pairs of 32 bits: JAX calls this from a thread without float64."""
+    theta = np.ascontiguousarray(bits).view(np.float64)[:, 0]
+    return _ASKED[int(token)](theta)[:, None].view(np.uint32)
+
+
+@lru_cache(maxsize=16)
+def _program(name: str, size: int, warmup: int, draws: int, leaps: int | None) -> Callable:
+    """Window adaptation and sampling, compiled once for a number of hyperparameters."""
+    import blackjax
+    import jax
+    import jax.numpy as jnp
+
+    shape = jax.ShapeDtypeStruct((1 + size, 2), jnp.uint32)
+    options = {} if leaps is None else {"num_integration_steps": leaps}
+    algorithm = getattr(blackjax, name)
+
+    @jax.jit
+    def program(token, start, key):
         def both(theta):
             bits = jax.lax.bitcast_convert_type(theta, jnp.uint32)
-            found = jax.pure_callback(value_and_gradient, shape, bits, vmap_method="sequential")
+            found = jax.pure_callback(_answer, shape, token, bits, vmap_method="sequential")
             return jax.lax.bitcast_convert_type(found, jnp.float64)
 
         @jax.custom_vjp
@@ -184,28 +220,23 @@ def _blackjax(
             return found[0], found[1:]
 
         log_density.defvjp(forward, lambda gradient, cotangent: (cotangent * gradient,))
-        start = Mode().find(model, table, None, rng=rng).theta[0] if known is None else known[-1]
-        if not np.isfinite(log_posterior(model, table, start)):
-            start = model.priors.center
-        keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), 2)
-        algorithm = getattr(blackjax, name)
+        adapting, sampling = jax.random.split(key)
         adaptation = blackjax.window_adaptation(algorithm, log_density, **options)
-        (state, parameters), _ = adaptation.run(keys[0], jnp.asarray(start), how.warmup)
+        (state, parameters), _ = adaptation.run(adapting, start, warmup)
         step = algorithm(log_density, **parameters).step
 
         def one(state, key):
             state, info = step(key, state)
             return state, (state.position, info.is_divergent, info.acceptance_rate)
 
-        _, (path, divergent, rate) = jax.lax.scan(one, state, jax.random.split(keys[1], how.samples * how.thin))
-        theta = np.asarray(path)[how.thin - 1 :: how.thin]
-        report = {
-            "evaluations": evaluations, "divergent": int(np.sum(divergent)), "acceptance": float(np.mean(rate)),
-        }  # fmt: skip
-    return Found(theta, {**report, **_mixing(theta)})
+        return jax.lax.scan(one, state, jax.random.split(sampling, draws))[1]
+
+    return program
 
 
 def _mixing(theta: np.ndarray) -> dict[str, float]:
     """R-hat and effective sample size of the coordinate that mixed worst."""
+    if len(theta) < 8:
+        return {}  # too few to tell
     path = theta[:, None]  # one chain
     return {"r_hat": float(r_hat(path).max()), "ess": float(ess(path).min())}
