@@ -8,10 +8,10 @@ run: .venv/installed
 	$(BIN)/presage demo
 
 test: .venv/developing lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 test-all: .venv/developing lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 lint: .venv/developing
 	$(BIN)/ruff check .

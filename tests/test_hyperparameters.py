@@ -124,6 +124,7 @@ def test_calibration_of_the_slice_sampler_in_short():
     assert_uniform(found, 23)
 
 
+@pytest.mark.slow
 def test_calibration_sees_a_wrong_sampler():
     """The same test fails for a sampler of the prior's centre with too little spread."""
 
@@ -149,7 +150,9 @@ def test_calibration_of_gradient_based_samplers(how):
     assert_uniform(ranks(how, "log-normal", 100, 2), 47)
 
 
-@pytest.mark.parametrize("how", [NUTS(150, 150, 2), HMC(150, 150, 4, 12)], ids=["nuts", "hmc"])
+@pytest.mark.parametrize(
+    "how", [NUTS(150, 150, 2), pytest.param(HMC(150, 150, 4, 12), marks=pytest.mark.slow)], ids=["nuts", "hmc"]
+)
 def test_gradient_based_samplers_agree_with_the_slice_sampler(how):
     """Means of each hyperparameter on one data set, in standard errors from the effective sample sizes."""
     from presage.inference.diagnostics import ess

@@ -309,6 +309,7 @@ def test_a_network_without_hidden_layer_is_linear_regression(collapsed):
     assert within(centred[..., :, None] * centred[..., None, :], spread)
 
 
+@pytest.mark.slow
 def test_a_wide_network_is_its_infinite_kernel():
     """Mean and variance of the prior and the posterior at width 2048 against the kernel of Williams (1998), eq. 11."""
     width, noise, rng = 2048, 0.01, np.random.default_rng(0)
