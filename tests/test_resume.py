@@ -45,7 +45,7 @@ def finite(params):
 PROBLEMS = {
     "branin": (functions.branin.space, functions.branin), "mixed": (MIXED, mixed), "finite": (FINITE, finite),
 }  # fmt: skip
-TRIALS = {"branin": 36, "mixed": 20, "finite": 25}
+TRIALS = {"branin": 40, "mixed": 25, "finite": 25}
 
 
 def run(problem, storage, objective=None, **options):
@@ -190,6 +190,7 @@ def once(problem):
     ("problem", "plans"),
     [
         ("branin", [in_turn("branin")]),
+        pytest.param("branin", [always("branin", "being evaluated")], marks=pytest.mark.slow),
         ("mixed", [in_turn("mixed")]),
         pytest.param("mixed", [once("mixed")[11]], marks=pytest.mark.slow),
         pytest.param("finite", [in_turn("finite")], marks=pytest.mark.slow),
