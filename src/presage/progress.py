@@ -32,7 +32,7 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
 
     Example:
         >>> sparkline([100.0, 10.0, 1.0, 0.0])
-        '█▆▄▁'
+        '█▆▃▁'
     """
     if not values:
         return ""
