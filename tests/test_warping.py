@@ -71,3 +71,11 @@ def test_values_without_spread(values):
         warp, latent, slope, _ = Warp.of(np.array(values), exponent)
         for numbers in (latent, slope, warp.log_slope(np.array(values)), *warp.moments(latent, np.ones_like(latent))):
             assert np.isfinite(numbers).all(), exponent
+
+
+def test_predictions_stay_within_thrice_what_was_seen():
+    """With a negative exponent the image of a Gaussian has no mean; what was never seen must not make one up."""
+    warp, latent, _, _ = Warp.of(Y, -1.0)
+    mean, _ = warp.moments(np.array([latent.max(), latent.max() + 2.0]), np.ones(2))
+    assert (mean <= Y.min() + 3.0 * np.ptp(Y) + 1e-9).all()
+    assert np.allclose(warp.inverse(latent), Y, rtol=1e-6)

@@ -27,6 +27,8 @@ class Warp(NamedTuple):
         unit: the median distance from it.
         exponent: 1 changes nothing, 0 is a logarithm.
         center, scale: of the transformed values.
+        most: distances beyond this many units are not believed when a latent value is undone: thrice the largest seen.
+            A negative exponent sends latent values near their bound to infinity, and means of predictions with them.
     """
 
     low: float = 0.0
@@ -34,6 +36,7 @@ class Warp(NamedTuple):
     exponent: float = 1.0
     center: float = 0.0
     scale: float = 1.0
+    most: float = 1e6
 
     @staticmethod
     def of(y: np.ndarray, exponent: float) -> tuple["Warp", np.ndarray, np.ndarray, float]:
@@ -54,12 +57,13 @@ class Warp(NamedTuple):
     ) -> tuple["Warp", np.ndarray, np.ndarray, float]:
         """See `of`."""
         latent, slope = power(stretch, exponent)
+        most = 3.0 * math.expm1(float(stretch.max())) or 1e6
         center = float(latent.mean())
         scale = float(latent.std()) or 1.0
         latent = (latent - center) / scale
         log_scale_slope = float((latent * slope).mean()) / scale
         slope = (slope - slope.mean()) / scale - latent * log_scale_slope
-        return Warp(low, unit, exponent, center, scale), latent, slope, log_scale_slope
+        return Warp(low, unit, exponent, center, scale, most), latent, slope, log_scale_slope
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """log d latent / d y."""
@@ -80,7 +84,7 @@ class Warp(NamedTuple):
         else:
             base = np.maximum(1.0 + self.exponent * up, 1e-3)
             t = np.minimum(base ** (1.0 / self.exponent), 1e6) - 1.0
-        return self.low + self.unit * np.where(b > 0.0, t, b)
+        return self.low + self.unit * np.where(b > 0.0, np.minimum(t, self.most), b)
 
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the standardised value whose latent one is Gaussian, by Gauss-Hermite quadrature."""
