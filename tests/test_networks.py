@@ -11,16 +11,10 @@ from presage.networks import datasets
 from presage.networks.ensemble import EnsembleDesign, Sparse, included_members, member_functions
 from presage.networks.functions import VALUE_AND_SLOPE, Functions
 from presage.networks.mlp import Shape, groups, masks, normal
+from presage.networks.pruning import active_units, pruned
 from presage.networks.regions import Regions
 from presage.networks.training import Cohort, Table, Training, describe
-from presage.networks.variational import (
-    Variational,
-    active_units,
-    best_variance,
-    negative_log_inverse_gamma,
-    posterior,
-    pruned,
-)  # fmt: skip
+from presage.networks.variational import Variational, best_variance, negative_log_inverse_gamma, posterior
 
 ROWS = 24
 
