@@ -158,7 +158,7 @@ def test_functions_are_the_network():
     values = member_functions(made).values(table().x)[0, :, 0]
     networks = made.networks
     unravel_inputs = (table().x - np.asarray(networks.x_center)) / np.asarray(networks.x_scale)
-    from presage.networks.training import unraveller
+    from presage.networks.programs import unraveller
 
     params = unraveller(family, made.shape)(made.state.params[0])
     out = family.forward(params, masks(networks.widths[0], made.shape), jnp.asarray(unravel_inputs, jnp.float32))

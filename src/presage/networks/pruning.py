@@ -8,7 +8,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from presage.networks.mlp import Array, Shape
-from presage.networks.training import Cohort, Networks, start, unraveller
+from presage.networks.programs import Networks, start, unraveller
+from presage.networks.training import Cohort
 from presage.networks.variational import Layer, Variational
 
 

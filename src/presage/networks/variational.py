@@ -10,7 +10,8 @@ from jax.scipy.special import gammaln, logsumexp
 
 from presage.networks.functions import Functions
 from presage.networks.mlp import ACTIVATIONS, Array, Masks, Shape, layer_numbers, layer_sizes, masks, normal
-from presage.networks.training import Cohort, unraveller
+from presage.networks.programs import unraveller
+from presage.networks.training import Cohort
 
 TINY = 1e-12  # least variance of a pre-activation; its square root has no slope at 0
 
