@@ -70,7 +70,7 @@ def cohorts(
 
 
 def step_seconds(cohort: Cohort, steps: int) -> np.ndarray:
-    """Seconds per step after the first chunk, and seconds of the processor's time, which others' work does not change."""
+    """Seconds per step after the first chunk, and of the processor's time, which the work of others does not change."""
     begin = int(np.max(cohort.state.step)) + cohort.training.chunk
     jax.block_until_ready(cohort.advance(begin).state)
     began = np.array([time.perf_counter(), time.process_time()])
@@ -131,7 +131,7 @@ def on_gpu(args: argparse.Namespace) -> None:
 
 
 def on_cpu(args: argparse.Namespace) -> None:
-    """Networks together against one after another; of the latter every fourteenth is run and stands for its neighbours."""
+    """Networks together against one after another; every fourteenth of these is run and stands for its neighbours."""
     architectures = grid("boston_housing")
     began = time.process_time()
     together = cohorts(args.data, architectures, groups(architectures, programs=2), chunk=2, threads=1)
