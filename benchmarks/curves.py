@@ -26,8 +26,9 @@ import numpy as np
 
 from presage.networks.datasets import DataSet, load
 from presage.networks.mlp import groups
+from presage.networks.pruning import active_units
 from presage.networks.training import Cohort, Table, Training, describe
-from presage.networks.variational import Variational, active_units
+from presage.networks.variational import Variational
 
 CHECKPOINTS = (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200, 1500, 2000, 2500, 3000, 4000, 5000, 6000,
                7000, 8000, 10_000, 12_000, 14_000, 16_000, 18_000, 20_000, 25_000, 30_000, 35_000, 40_000,

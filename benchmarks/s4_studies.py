@@ -22,8 +22,9 @@ import numpy as np
 from curves import split
 
 from presage.networks.datasets import load
+from presage.networks.pruning import active_units, pruned, unit_activity
 from presage.networks.training import Cohort, Table, Training, describe
-from presage.networks.variational import Variational, active_units, pruned, unit_activity
+from presage.networks.variational import Variational
 
 HERE = Path(__file__).parent
 SETS = ("boston_housing", "concrete", "energy", "wine_quality_red")

@@ -1,102 +1,189 @@
 """Variational networks on the UCI regression sets: test log-likelihood and RMSE over the standard splits.
 
-    PYTHONPATH=src python benchmarks/uci.py --data FOLDER                           # uci.json; one GPU, 6 minutes
-    PYTHONPATH=src python benchmarks/uci.py --data FOLDER --out OTHER --quick       # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/uci.py choose --data FOLDER        # uci_choice.json; one GPU, 6 minutes
+    PYTHONPATH=src python benchmarks/uci.py run --data FOLDER           # uci.json, with what was chosen; 7 minutes
+    ... --out OTHER --quick                                             # a few steps on a CPU
 
-One hidden layer of 50 units (100 for protein), all splits of a set trained in one program, with a learned noise and
-with a second head for its variance. FOLDER holds one folder per set (presage.networks.datasets).
+One hidden layer of 50 units (100 for protein), all splits and seeds of a set trained in one program. The noise is one
+normal law, one Student law, or normal with a variance that a second head gives. For each set and noise `choose` trains
+all candidates (activation, prior, number of steps) on nine tenths of the training rows and keeps the one under which
+the other tenth is most probable; test rows are seen by `run` only, once. FOLDER holds one folder per set
+(presage.networks.datasets).
 """
 
 import argparse
 import json
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import device  # before jax: it sets flags
 import jax
 import numpy as np
+from scipy.special import logsumexp
 
-from presage.networks.datasets import SOURCES, load
+from presage.networks.datasets import load
 from presage.networks.training import Cohort, Table, Training, describe
 from presage.networks.variational import Variational
 
-# Published means of the test log-likelihood (Wu et al., 2019): deterministic and Monte Carlo mean-field inference.
+# Published means of the test log-likelihood (Wu et al., 2019): deterministic and Monte Carlo mean-field inference, both
+# with a second head for the variance of the noise.
 DVI = {"boston_housing": -2.41, "concrete": -3.06, "energy": -1.01, "kin8nm": 1.13, "power_plant": -2.80,
        "protein": -2.85, "wine_quality_red": -0.90, "yacht": -0.47}  # fmt: skip
 MEAN_FIELD = {"boston_housing": -2.46, "concrete": -3.07, "energy": -1.03, "kin8nm": 1.14, "power_plant": -2.80,
               "protein": -2.87, "wine_quality_red": -0.92, "yacht": -0.68}  # fmt: skip
-# Steps and rows of a minibatch (None: all rows). Small noise-free sets need many steps; large ones have many rows.
-PLAN = {"yacht": (30_000, None), "boston_housing": (10_000, None), "energy": (30_000, None), "concrete": (20_000, None),
-        "wine_quality_red": (6_000, 1000), "kin8nm": (30_000, 1000), "power_plant": (20_000, 1000),
-        "protein": (30_000, 2000)}  # fmt: skip
+# Most steps, and rows of a minibatch (None: all rows).
+PLAN = {"yacht": (12_000, None), "boston_housing": (8_000, None), "energy": (12_000, None), "concrete": (12_000, None),
+        "wine_quality_red": (8_000, 1000), "kin8nm": (16_000, 1000), "power_plant": (12_000, 1000),
+        "protein": (12_000, 2000)}  # fmt: skip
+NOISES: dict[str, dict[str, Any]] = {"normal": {}, "student": {"tails": True}, "second head": {"heteroskedastic": True}}
+PRIORS: dict[str, dict[str, Any]] = {"layer": {}, "weight": {"shared": False, "hyperprior": (0.1, 0.01)}}
+CANDIDATES = [
+    {"activation": activation, "prior": prior, "share": share}  # of the most steps
+    for activation, prior, share in product(("relu", "silu"), PRIORS, (1.0, 0.125))
+]
 RATE = 1e-2  # falls to 0 along a cosine
+SEEDS = 3
 
 
-def cohort(name: str, folder: str, heteroskedastic: bool, quick: bool) -> tuple[Cohort, list[np.ndarray], int]:
-    """All splits of a set as networks of one program, the rows to test each on, and the steps to take."""
-    data = load(name, folder)
-    splits = data.splits[:2] if quick else data.splits
-    steps, batch = (20, 64) if quick else PLAN[name]
-    family = Variational(heteroskedastic=heteroskedastic, head_delay=steps // 2, samples=2 if quick else 10)
-    training = Training(rate=RATE, decay=steps, batch=batch, chunk=10 if quick else 250)
-    table = Table(data.x, data.y)
-    width = 100 if name == "protein" else 50
-    networks = describe(family, [(width,)] * len(splits), table, [s[0] for s in splits], seeds=range(len(splits)))
-    return Cohort.new(family, training, networks, table), [s[1] for s in splits], steps
+def cohort(
+    name: str, rows: list[np.ndarray], table: Table, noise: str, candidate: dict[str, Any], samples: int, quick: bool
+) -> tuple[Cohort, int]:
+    """Networks of one program, one for each list of rows, and the steps to take."""
+    most, batch = (40, 64) if quick else PLAN[name]
+    steps = int(most * candidate["share"])
+    family = Variational(
+        candidate["activation"], samples=2 if quick else samples, initial_stddev=1e-3, head_delay=steps // 5,
+        **NOISES[noise], **PRIORS[candidate["prior"]],
+    )  # fmt: skip
+    training = Training(rate=RATE, decay=steps, batch=batch, chunk=5 if quick else 250)
+    widths = (100 if name == "protein" else 50,)
+    networks = describe(family, [widths] * len(rows), table, rows, seeds=range(len(rows)))
+    return Cohort.new(family, training, networks, table), steps
 
 
-def summary(values: np.ndarray) -> dict:
+def trained(work: list[Any], make: Callable[[Any], tuple[Cohort, int]], threads: int, until: float) -> Iterator[Any]:
+    """Items of work with their trained networks; programs are compiled by other threads while the device trains."""
+
+    def compiled(item: Any) -> tuple[Cohort, int] | None:
+        if time.perf_counter() > until:
+            return None
+        made, steps = make(item)
+        return made.compile(), steps
+
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(compiled, item) for item in work]
+        for number, item in enumerate(work):
+            made = futures[number].result()
+            futures[number] = None  # type: ignore[call-overload]  # networks are large
+            if made is None or time.perf_counter() > until:
+                print(f"{item}: no time left", flush=True)
+                continue
+            began = time.perf_counter()
+            jax.block_until_ready(made[0].advance(made[1]).state)
+            yield item, made[0], made[1], time.perf_counter() - began
+
+
+def choose(args: argparse.Namespace, until: float) -> None:
+    """Held-out log-likelihood of every candidate, and the best for each set and noise."""
+    results = about(args) | {"held_out": "a tenth of the training rows of each split", "sets": {}}
+    data = {name: load(name, args.data) for name in args.sets}
+    candidates = CANDIDATES[:1] if args.quick else CANDIDATES
+    parts = {}
+    for name in args.sets:
+        # Half of the splits, fewer of large sets, and 5 samples instead of 10: there are many candidates.
+        shuffled = [np.random.default_rng(i).permutation(train) for i, (train, _) in enumerate(data[name].splits)]
+        some = shuffled[: 2 if args.quick else 10 if len(data[name].y) < 2000 else 4]
+        parts[name] = [(rows[len(rows) // 10 :], rows[: len(rows) // 10][:1000]) for rows in some]
+    work = [(name, noise, candidate) for name, noise, candidate in product(args.sets, NOISES, candidates)]
+
+    def make(item: tuple[str, str, dict[str, Any]]) -> tuple[Cohort, int]:
+        name, noise, candidate = item
+        table = Table(data[name].x, data[name].y)
+        return cohort(name, [rows for rows, _ in parts[name]], table, noise, candidate, 5, args.quick)
+
+    for (name, noise, candidate), made, steps, seconds in trained(work, make, args.threads, until):
+        log_density, rmse = made.evaluate([rows for _, rows in parts[name]], samples=10 if args.quick else 100)
+        found = results["sets"].setdefault(name, {}).setdefault(noise, {"candidates": []})
+        entry = candidate | {"steps": steps, "log_likelihood": float(log_density.mean()), "rmse": float(rmse.mean())}
+        entry["stderr"] = float(log_density.std(ddof=1) / np.sqrt(len(log_density)))
+        found["candidates"].append(entry)
+        finite = [one for one in found["candidates"] if np.isfinite(one["log_likelihood"])]
+        found["best"] = max(finite, key=lambda one: one["log_likelihood"], default=entry)
+        print(name, noise, {k: round(v, 3) if isinstance(v, float) else v for k, v in entry.items()},
+              f"{seconds:.1f} s", flush=True)  # fmt: skip
+        (args.out / "uci_choice.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def run(args: argparse.Namespace, until: float) -> None:
+    """Test log-likelihood and RMSE of what was chosen: of single networks, and of the mixture of all seeds."""
+    chosen = json.loads(args.choice.read_text())["sets"]
+    results = about(args) | {"seeds": SEEDS, "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {}}
+    data = {name: load(name, args.data) for name in args.sets}
+    splits = {name: data[name].splits[: 2 if args.quick else None] for name in args.sets}
+    work = [(name, noise) for name in args.sets for noise in NOISES if noise in chosen.get(name, {})]
+
+    def make(item: tuple[str, str]) -> tuple[Cohort, int]:
+        name, noise = item
+        rows = [train for train, _ in splits[name]] * SEEDS
+        table = Table(data[name].x, data[name].y)
+        return cohort(name, rows, table, noise, chosen[name][noise]["best"], 10, args.quick)
+
+    for (name, noise), made, _, seconds in trained(work, make, args.threads, until):
+        test = [rows for _, rows in splits[name]]
+        sizes = [len(rows) for rows in test]
+        padded = np.array([np.pad(rows, (0, max(sizes) - len(rows))) for rows in test])
+        found = made.foretell(np.tile(padded, (SEEDS, 1)), samples=10 if args.quick else 100)
+        log_density, error = (each.reshape(SEEDS, len(test), -1) for each in found)
+        mixture = logsumexp(log_density, axis=0) - np.log(SEEDS)
+        one, both = [
+            {
+                "log_likelihood": summary([row[:n].mean() for row, n in zip(density, sizes, strict=True)]),
+                "rmse": summary([np.sqrt((row[:n] ** 2).mean()) for row, n in zip(wrong, sizes, strict=True)]),
+            }
+            for density, wrong in ((log_density[0], error[0]), (mixture, error.mean(axis=0)))
+        ]
+        best = {key: chosen[name][noise]["best"][key] for key in ("activation", "prior", "steps")}
+        entry = {"chosen": best, "single": one, "mixture": both, "seconds": round(seconds, 2)}
+        results["sets"].setdefault(name, {})[noise] = entry
+        print(
+            f"{name:17s} {noise:12s} LL {one['log_likelihood']['mean']:7.3f} +- {one['log_likelihood']['stderr']:.3f}, "
+            f"mixture {both['log_likelihood']['mean']:7.3f} (mean field {MEAN_FIELD[name]}, DVI {DVI[name]})  RMSE "
+            f"{one['rmse']['mean']:.3f}, {both['rmse']['mean']:.3f}  {best} {seconds:.1f} s", flush=True,
+        )  # fmt: skip
+        (args.out / "uci.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def about(args: argparse.Namespace) -> dict[str, Any]:
+    """Command, versions, machine and plan."""
+    plan = {name: {"most_steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}
+    return device.about("uci", args.action, "--data FOLDER", *["--quick"] * args.quick) | {"plan": plan, "rate": RATE}
+
+
+def summary(values: list[float]) -> dict[str, Any]:
     """Mean, standard error, and all values."""
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    return {"mean": float(values.mean()), "stderr": float(error), "all": [round(float(v), 4) for v in values]}
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return {"mean": float(np.mean(values)), "stderr": float(error), "all": [round(float(v), 4) for v in values]}
 
 
 def main() -> None:
+    results = Path(__file__).parent / "results"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("choose", "run"))
     parser.add_argument("--data", required=True)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--sets", nargs="*", default=list(PLAN))
-    parser.add_argument("--seconds", type=float, default=420.0, help="begin no further set after so long")
+    parser.add_argument("--out", type=Path, default=results)
+    parser.add_argument("--choice", type=Path, default=results / "uci_choice.json", help="what `choose` wrote")
+    parser.add_argument("--sets", nargs="*", default=list(PLAN), choices=list(PLAN))
+    parser.add_argument("--seconds", type=float, default=480.0, help="begin no further networks after so long")
+    parser.add_argument("--threads", type=int, default=8, help="that compile")
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
-    began = time.perf_counter()
+    until = time.perf_counter() + args.seconds
     args.out.mkdir(parents=True, exist_ok=True)
-    results: dict = device.about("uci", "--data FOLDER", *["--quick"] * args.quick) | {
-        "plan": {name: {"steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}, "rate": RATE,
-        "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {},
-    }  # fmt: skip
-    work = [(name, heteroskedastic) for name in args.sets for heteroskedastic in (False, True)]
-    assert set(args.sets) <= set(SOURCES)
-
-    def prepare(item: tuple[str, bool]) -> tuple[Cohort, list[np.ndarray], int]:
-        made, test, steps = cohort(item[0], args.data, item[1], args.quick)
-        return made.compile(), test, steps
-
-    # Programs are compiled by other threads while the device trains the networks before them.
-    with ThreadPoolExecutor(2 if args.quick else 6) as pool:
-        futures = [pool.submit(prepare, item) for item in work]
-        for (name, heteroskedastic), future in zip(work, futures, strict=True):
-            if time.perf_counter() - began > args.seconds:
-                print(f"{name}: no time left", flush=True)
-                future.cancel()
-                continue
-            made, test, steps = future.result()
-            start = time.perf_counter()
-            made.advance(steps)
-            jax.block_until_ready(made.state)
-            seconds = time.perf_counter() - start
-            log_density, rmse = made.evaluate(test, samples=10 if args.quick else 100)
-            head = "heteroskedastic" if heteroskedastic else "homoskedastic"
-            entry = results["sets"].setdefault(name, {})
-            entry[head] = {"log_likelihood": summary(log_density), "rmse": summary(rmse), "seconds": round(seconds, 2)}
-            print(
-                f"{time.perf_counter() - began:6.1f} s  {name:17s} {head:16s} LL {log_density.mean():7.3f} "
-                f"+- {summary(log_density)['stderr']:.3f} (mean field {MEAN_FIELD[name]}, DVI {DVI[name]})  "
-                f"RMSE {rmse.mean():.3f}  {steps} steps in {seconds:.1f} s",
-                flush=True,
-            )
-            (args.out / "uci.json").write_text(json.dumps(results, indent=1) + "\n")
+    (choose if args.action == "choose" else run)(args, until)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,10 @@ from presage.networks import datasets
 from presage.networks.ensemble import EnsembleDesign, Sparse, included_members, member_functions
 from presage.networks.functions import VALUE_AND_SLOPE, Functions
 from presage.networks.mlp import Shape, groups, masks, normal
+from presage.networks.pruning import active_units, pruned
 from presage.networks.regions import Regions
 from presage.networks.training import Cohort, Table, Training, describe
-from presage.networks.variational import (
-    Variational,
-    active_units,
-    best_variance,
-    negative_log_inverse_gamma,
-    posterior,
-    pruned,
-)  # fmt: skip
+from presage.networks.variational import Variational, best_variance, negative_log_inverse_gamma, posterior
 
 ROWS = 24
 
@@ -87,6 +81,38 @@ def test_the_hyperprior_is_inverse_gamma_and_its_update_the_minimum():
     assert given == pytest.approx(-stats.invgamma.logpdf(0.4, alpha, scale=beta), rel=1e-5)
 
 
+def test_weights_with_prior_variances_of_their_own_pay_for_each():
+    alpha, beta = 0.1, 0.01
+    family = Variational(hyperprior=(alpha, beta), shared=False, initial_stddev=0.3)
+    shape, widths = Shape(2, 2, 4, 1), jnp.array([3, 0])
+    params = family.init(jax.random.key(0), widths, {"initial_noise": 0.1}, shape)
+    expected = 0.0
+    for layer, inputs, outputs in ((params.layers[0], 2, 3), (params.layers[2], 3, 1)):
+        for mean, log_stddev in ((layer.weight[:inputs, :outputs], layer.log_weight_stddev[:inputs, :outputs]),
+                                 (layer.bias[:outputs], layer.log_bias_stddev[:outputs])):  # fmt: skip
+            for m, sigma in zip(np.ravel(mean), np.exp(np.ravel(log_stddev)), strict=True):
+
+                def energy(log_s: float, m=float(m), sigma=float(sigma)) -> float:
+                    s = np.exp(log_s)
+                    kl = 0.5 * ((m**2 + sigma**2) / s - 1.0 + log_s) - np.log(sigma)
+                    return kl - stats.invgamma.logpdf(s, alpha, scale=beta)
+
+                expected += minimize_scalar(energy, bounds=(-12.0, 5.0), method="bounded").fun
+    found = family.kl(params, masks(widths, shape), {"prior_variance": 1.0})
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_noise_with_tails_is_a_student_law_of_the_variance_told():
+    family = Variational(tails=True)
+    params = family.init(jax.random.key(0), jnp.array([3]), {"initial_noise": 0.2}, Shape(2, 1, 3, 1))
+    y = np.array([-3.0, -0.4, 0.0, 0.1, 8.0])
+    freedom = 2.0 + np.exp(float(params.log_tail))
+    scale = np.sqrt(0.2 * (freedom - 2.0) / freedom)
+    assert stats.t.var(freedom, scale=scale) == pytest.approx(0.2)
+    found = family.log_likelihood(params, jnp.full((1, 5, 1), 0.3), jnp.asarray(y, jnp.float32))[0]
+    np.testing.assert_allclose(found, stats.t.logpdf(y, freedom, 0.3, scale), rtol=1e-5)
+
+
 @pytest.mark.parametrize("heteroskedastic", [False, True])
 def test_both_reparametrisations_have_the_same_elbo_in_expectation(heteroskedastic):
     shape, widths = Shape(2, 1, 3, 1 + heteroskedastic), jnp.array([3])
@@ -117,6 +143,20 @@ def test_padded_networks_are_the_unpadded_ones():
             # Adam divides by the size of the gradient: rounding of 1e-7 may move a step of 1e-3 by 1e-3 of it.
             np.testing.assert_allclose(a.mean, b.mean, atol=1e-5)
             np.testing.assert_allclose(a.variance, b.variance, rtol=1e-4)
+        # From the same parameters, predictions differ by the rounding of sums only.
+        rows = np.arange(ROWS)
+        said = [
+            each.foretell(rows[None].repeat(len(each.networks.sizes), axis=0), 4)[1][at]
+            for each, at in ((cohort([(3,), (6, 4), (17,)]), which), (cohort([widths], seeds=[which]), 0))
+        ]
+        np.testing.assert_allclose(*said, atol=1e-5)
+
+
+def test_padded_sparse_networks_are_the_unpadded_ones():
+    together = cohort([(3,), (9, 4)], Sparse("tanh"), most=ROWS + 7).advance(10)
+    alone = cohort([(3,)], Sparse("tanh"), seeds=[0]).advance(10)
+    values = [member_functions(each, [0]).values(table().x) for each in (together, alone)]
+    np.testing.assert_allclose(*values, atol=1e-5)
 
 
 def test_interrupted_training_is_the_same_bit_for_bit(tmp_path):
@@ -164,7 +204,7 @@ def test_functions_are_the_network():
     values = member_functions(made).values(table().x)[0, :, 0]
     networks = made.networks
     unravel_inputs = (table().x - np.asarray(networks.x_center)) / np.asarray(networks.x_scale)
-    from presage.networks.training import unraveller
+    from presage.networks.programs import unraveller
 
     params = unraveller(family, made.shape)(made.state.params[0])
     out = family.forward(params, masks(networks.widths[0], made.shape), jnp.asarray(unravel_inputs, jnp.float32))

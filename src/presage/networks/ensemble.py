@@ -10,8 +10,9 @@ import numpy as np
 
 from presage.networks.functions import Functions
 from presage.networks.mlp import ACTIVATIONS, Array, Masks, Shape, layer_numbers, layer_sizes, masks, normal
+from presage.networks.programs import unraveller
 from presage.networks.regions import Regions
-from presage.networks.training import Cohort, Table, Training, describe, unraveller
+from presage.networks.training import Cohort, Table, Training, describe
 
 
 class Connection(NamedTuple):

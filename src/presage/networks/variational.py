@@ -2,18 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.scipy.special import gammaln, logsumexp
 
 from presage.networks.functions import Functions
 from presage.networks.mlp import ACTIVATIONS, Array, Masks, Shape, layer_numbers, layer_sizes, masks, normal
-from presage.networks.training import Cohort, Networks, start, unraveller
+from presage.networks.programs import unraveller
+from presage.networks.training import Cohort
 
 TINY = 1e-12  # least variance of a pre-activation; its square root has no slope at 0
 
@@ -28,10 +26,14 @@ class Layer(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Layers, output layer last, and the log variance of the noise (of standardised values)."""
+    """Layers, output layer last, the log variance of the noise (of standardised values), and its tails.
+
+    `log_tail` is log(degrees of freedom - 2) of a Student law, and no number at all, (), where the noise is normal.
+    """
 
     layers: list[Layer]
     log_noise: Array
+    log_tail: Any = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class Variational:
         head_delay: steps before the second head joins. Trained from the start, it explains as noise what the mean has
             not learned yet, and then nothing pulls the mean there any more.
         warmup: steps over which the weight of the KL rises to 1.
-        initial_stddev: of the weights, times 1 / sqrt(inputs of the layer).
+        initial_stddev: of the weights, times 1 / sqrt(inputs of the layer). Small ones let the means learn first.
+        shared: one prior variance for all weights of a layer and one for its biases; else each has its own.
+        tails: the noise has a Student law whose degrees of freedom are learned; else it is normal.
     """
 
     activation: str = "relu"
@@ -58,6 +62,8 @@ class Variational:
     head_delay: int = 0
     warmup: int = 0
     initial_stddev: float = 0.1
+    shared: bool = True
+    tails: bool = False
 
     @property
     def options(self) -> dict[str, float]:
@@ -85,7 +91,7 @@ class Variational:
             )  # fmt: skip
         if self.heteroskedastic:  # the head of the variance begins at 0
             layers[-1] = layers[-1]._replace(weight=layers[-1].weight.at[:, 1].set(0.0))
-        return Parameters(layers, jnp.log(options["initial_noise"]))
+        return Parameters(layers, jnp.log(options["initial_noise"]), jnp.log(8.0) if self.tails else ())
 
     def forward(self, params: Parameters, exist: Masks, x: Array, key: Array, samples: int) -> Array:
         """Outputs at points [n, d] under draws of the weights, [samples, n, outputs]."""
@@ -108,7 +114,13 @@ class Variational:
     def log_likelihood(self, params: Parameters, out: Array, y: Array, head: Array | float = 1.0) -> Array:
         """Log density of standardised values [n] under each draw, [samples, n]."""
         log_variance = self.log_noise(params, out, head)
-        return -0.5 * (math.log(2.0 * math.pi) + log_variance + (y - out[..., 0]) ** 2 * jnp.exp(-log_variance))
+        square = (y - out[..., 0]) ** 2 * jnp.exp(-log_variance)
+        if not self.tails:
+            return -0.5 * (math.log(2.0 * math.pi) + log_variance + square)
+        excess = jnp.exp(params.log_tail)
+        half = 0.5 * (excess + 3.0)  # of degrees of freedom and 1; the scale is such that the variance is as given
+        constant = gammaln(half) - gammaln(half - 0.5) - 0.5 * (math.log(math.pi) + params.log_tail)
+        return constant - 0.5 * log_variance - half * jnp.log1p(square / excess)
 
     def log_noise(self, params: Parameters, out: Array, head: Array | float = 1.0) -> Array:
         """Log variance of the noise; variances below e^-12 and above e^6 of the values' own are not needed."""
@@ -130,15 +142,22 @@ class Variational:
         return total
 
     def _kl(self, mean: Array, log_stddev: Array, mask: Array, options: dict[str, Array]) -> Array:
-        count = mask.sum()
-        square = jnp.where(mask, mean**2 + jnp.exp(2.0 * log_stddev), 0.0).sum()
-        logs = jnp.where(mask, log_stddev, 0.0).sum()
+        each, s = self._each_kl(mean, log_stddev, mask, options)
         if self.hyperprior is None:
-            s, penalty = options["prior_variance"], jnp.zeros(())
+            return each.sum()
+        penalty = negative_log_inverse_gamma(s, *self.hyperprior)
+        return each.sum() + (penalty if self.shared else jnp.where(mask, penalty, 0.0).sum())
+
+    def _each_kl(self, mean: Array, log_stddev: Array, mask: Array, options: dict[str, Array]) -> tuple[Array, Array]:
+        """KL of each weight, 0 for absent ones, and the prior variance, one number or one for each."""
+        square = jnp.where(mask, mean**2 + jnp.exp(2.0 * log_stddev), 0.0)
+        if self.hyperprior is None:
+            s = options["prior_variance"]
+        elif self.shared:
+            s = best_variance(square.sum(), mask.sum(), *self.hyperprior)
         else:
-            s = best_variance(square, count, *self.hyperprior)
-            penalty = negative_log_inverse_gamma(s, *self.hyperprior)
-        return 0.5 * (count * (jnp.log(s) - 1.0) + square / s) - logs + penalty
+            s = best_variance(square, 1, *self.hyperprior)
+        return jnp.where(mask, 0.5 * (jnp.log(s) - 1.0 + square / s) - log_stddev, 0.0), s
 
     def loss(
         self, params: Parameters, widths: Array, options: dict[str, Array], shape: Shape, *,
@@ -166,31 +185,12 @@ class Variational:
         rows = []
         for layer, source, target in zip(params.layers[:-1], exist.sources[:-1], exist.units, strict=True):
             both = source[:, None] & target[None]
-            square = layer.weight**2 + jnp.exp(2.0 * layer.log_weight_stddev)
-            if self.hyperprior is None:
-                s = options["prior_variance"]
-            else:
-                s = best_variance(jnp.where(both, square, 0.0).sum(), both.sum(), *self.hyperprior)
-            each = 0.5 * (jnp.log(s) - 1.0 + square / s) - layer.log_weight_stddev
-            rows.append(jnp.where(both, each, 0.0).sum(axis=0) / jnp.maximum(source.sum(), 1))
+            each = self._each_kl(layer.weight, layer.log_weight_stddev, both, options)[0]
+            rows.append(each.sum(axis=0) / jnp.maximum(source.sum(), 1))
         return jnp.stack(rows)
 
 
-@partial(jax.jit, static_argnames=("family", "shape"))
-def unit_activity(family: Variational, shape: Shape, networks: Networks, params: Array) -> Array:
-    """Mean KL of the weights into each hidden unit of each network, [networks, depth, width]."""
-    unravel = unraveller(family, shape)
-    return jax.vmap(lambda n, p: family.activity(unravel(p), n.widths, n.options, shape))(networks, params)
-
-
-def active_units(cohort: Cohort, first: float = 0.3, others: float = 0.1) -> np.ndarray:
-    """Hidden units whose mean incoming KL is above a threshold, [networks, depth]; the thresholds are S4's."""
-    activity = unit_activity(cohort.family, cohort.shape, cohort.networks, cohort.state.params)
-    threshold = np.array([first, *[others] * (cohort.shape.depth - 1)])
-    return (np.asarray(activity) > threshold[:, None]).sum(axis=2)
-
-
-def best_variance(square: Array, count: Array, alpha: float, beta: float) -> Array:
+def best_variance(square: Array, count: Array | int, alpha: float, beta: float) -> Array:
     """The prior variance that minimises KL - log p(s): eq. 2.17 of S4, `square` being the trace there."""
     return (square + 2.0 * beta) / (count + 2.0 * alpha + 2.0)
 
@@ -293,38 +293,3 @@ def posterior(cohort: Cohort, which: int = 0) -> Posterior:
     return Posterior(
         layers, float(params.log_noise), cohort.family.activation, x_center, x_scale, float(y_center), float(y_scale)
     )
-
-
-def pruned(cohort: Cohort, first: float = 0.3, others: float = 0.1) -> Cohort:
-    """The networks with their active units only, at least one per layer, in a shape as small as that allows.
-
-    What an inactive unit sends on, the mean of its weights times its activation, is nearly nothing and is dropped.
-    """
-    activity = np.asarray(unit_activity(cohort.family, cohort.shape, cohort.networks, cohort.state.params))
-    threshold = np.array([first, *[others] * (cohort.shape.depth - 1)])[:, None]
-    keep = activity > threshold
-    old = np.asarray(cohort.networks.widths)
-    for network, layer in zip(*np.nonzero(~keep.any(axis=2) & (old > 0)), strict=True):
-        keep[network, layer, activity[network, layer].argmax()] = True
-    keep &= np.arange(cohort.shape.width) < old[:, :, None]
-    widths = keep.sum(axis=2).astype(np.int32)
-    shape = cohort.shape._replace(width=int(widths.max()))
-    take = jax.vmap(unraveller(cohort.family, cohort.shape))(cohort.state.params)
-    # Active units first, in their order; the others fall off or are masked.
-    order = np.argsort(~keep, axis=2, kind="stable")[:, :, : shape.width]
-    count = np.arange(len(old))[:, None]
-    source = np.broadcast_to(np.arange(shape.inputs), (len(old), shape.inputs))
-    layers = []
-    for number, layer in enumerate(take.layers):
-        last = number == len(take.layers) - 1
-        target = np.broadcast_to(np.arange(shape.outputs), (len(old), shape.outputs)) if last else order[:, number]
-        weights = [np.asarray(a)[count[:, :, None], source[:, :, None], target[:, None]] for a in layer[:2]]
-        biases = [np.asarray(a)[count, target] for a in layer[2:]]
-        layers.append(Layer(weights[0], weights[1], biases[0], biases[1]))
-        if not last:
-            source = np.where(old[:, number, None] > 0, target, source[:, : shape.width]) if number else target
-    params = jax.vmap(lambda p: ravel_pytree(p)[0])(Parameters(layers, take.log_noise))
-    networks = cohort.networks._replace(widths=jnp.asarray(widths))
-    fresh = start(cohort.family, cohort.training, shape, networks)
-    state = fresh._replace(params=params, step=cohort.state.step, loss=cohort.state.loss)
-    return Cohort(cohort.family, cohort.training, shape, networks, cohort.table, state)
