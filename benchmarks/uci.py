@@ -89,16 +89,19 @@ def trained(work: list[Any], make: Callable[[Any], tuple[Cohort, int]], threads:
 
 def choose(args: argparse.Namespace, until: float) -> None:
     """Held-out log-likelihood of every candidate, and the best for each set and noise."""
-    results = about(args) | {"held_out": "a tenth of the training rows of each split", "sets": {}}
+    before = json.loads(args.choice.read_text())["sets"] if args.choice.exists() else {}
+    kept = {name: found for name, found in before.items() if name not in args.sets}
+    results = about(args) | {"held_out": "a tenth of the training rows of each split", "sets": kept}
     data = {name: load(name, args.data) for name in args.sets}
-    candidates = CANDIDATES[:1] if args.quick else CANDIDATES
+    candidates = [one for one in CANDIDATES if not args.few or (one["prior"], one["share"]) == ("layer", 1.0)]
+    candidates = candidates[:1] if args.quick else candidates
     parts = {}
     for name in args.sets:
         # Half of the splits, fewer of large sets, and 5 samples instead of 10: there are many candidates.
         shuffled = [np.random.default_rng(i).permutation(train) for i, (train, _) in enumerate(data[name].splits)]
         some = shuffled[: 2 if args.quick else 10 if len(data[name].y) < 2000 else 4]
         parts[name] = [(rows[len(rows) // 10 :], rows[: len(rows) // 10][:1000]) for rows in some]
-    work = [(name, noise, candidate) for name, noise, candidate in product(args.sets, NOISES, candidates)]
+    work = [(name, noise, candidate) for name, noise, candidate in product(args.sets, args.noises, candidates)]
 
     def make(item: tuple[str, str, dict[str, Any]]) -> tuple[Cohort, int]:
         name, noise, candidate = item
@@ -124,7 +127,7 @@ def run(args: argparse.Namespace, until: float) -> None:
     results = about(args) | {"seeds": SEEDS, "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {}}
     data = {name: load(name, args.data) for name in args.sets}
     splits = {name: data[name].splits[: 2 if args.quick else None] for name in args.sets}
-    work = [(name, noise) for name in args.sets for noise in NOISES if noise in chosen.get(name, {})]
+    work = [(name, noise) for name in args.sets for noise in args.noises if noise in chosen.get(name, {})]
 
     def make(item: tuple[str, str]) -> tuple[Cohort, int]:
         name, noise = item
@@ -176,6 +179,8 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", type=Path, default=results)
     parser.add_argument("--choice", type=Path, default=results / "uci_choice.json", help="what `choose` wrote")
+    parser.add_argument("--noises", nargs="*", default=list(NOISES), choices=list(NOISES))
+    parser.add_argument("--few", action="store_true", help="try one prior variance per layer and all steps only")
     parser.add_argument("--sets", nargs="*", default=list(PLAN), choices=list(PLAN))
     parser.add_argument("--seconds", type=float, default=480.0, help="begin no further networks after so long")
     parser.add_argument("--threads", type=int, default=8, help="that compile")
