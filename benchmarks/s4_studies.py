@@ -192,14 +192,36 @@ def plot(args: argparse.Namespace) -> None:
     panels("s4_noise.png", noise, "steps, by first noise variance")
     panels("s4_data.png", data_amount, "amount of data")
     panels("s4_pruning.png", units, "hidden width")
+    print("\n".join(trends(sets)))
+
+
+def trends(sets: dict[str, Any]) -> list[str]:
+    """What S4 says about each study, set by set, as lines of numbers."""
+    lines = []
     for name, found in sets.items():
-        for study, key, fixed in (("width", "width", {"prior": 1.0}), ("prior", "prior", {"width": 32}),
-                                  ("noise", "noise", {}), ("data", "factor", {})):  # fmt: skip
-            at, mean, error = series(found["designs"], study, key, **fixed)
-            line = "  ".join(f"{a}: {m:.3f}+-{e:.3f}" for a, m, e in zip(at, mean, error, strict=True))
-            print(f"{name:17s} {study:6s} {line}")
-        lost = [p["log_likelihood"][0] - p["log_likelihood"][1] for p in found["pruning"]]
-        print(f"{name:17s} pruning loses {np.mean(lost):.4f} of log-likelihood on average, {np.max(lost):.4f} at most")
+        designs = found["designs"]
+        for study, key, measure, fixed in (
+            ("width", "width", "validation", {"prior": 1.0}), ("prior", "prior", "validation", {"width": 32}),
+            ("noise", "noise", "validation", {}), ("data", "factor", "validation", {}), ("data", "factor", "train", {}),
+        ):  # fmt: skip
+            at, mean, error = series(designs, study, key, measure, **fixed)
+            line = "  ".join(f"{a:g}: {m:.3f}+-{e:.3f}" for a, m, e in zip(at, mean, error, strict=True))
+            lines.append(f"{name:17s} {study:6s} {measure:10s} {line}")
+        # S4: with little data the validation likelihood reaches its best and is then pushed off.
+        for factor in FACTORS:
+            curves = np.mean(
+                [d["validation"] for d in designs if (d["study"], d["factor"]) == ("data", factor)], axis=0
+            )
+            lines.append(f"{name:17s} data {factor:g}: best {curves.max():.3f}, last {curves[-1]:.3f}")
+        for width in sorted({p["width"] for p in found["pruning"]}):
+            mine = [p for p in found["pruning"] if p["width"] == width]
+            active, both = (np.mean([p[key] for p in mine], axis=0) for key in ("active", "log_likelihood"))
+            lost = np.array([p["log_likelihood"][0] - p["log_likelihood"][1] for p in mine])
+            lines.append(
+                f"{name:17s} pruning {width:3d}: active {active[0]:.1f} and {active[1]:.1f}, likelihood {both[0]:.3f}, "
+                f"lost when cut {lost.mean():.4f}, at most {lost.max():.4f}"
+            )
+    return lines
 
 
 def main() -> None:
