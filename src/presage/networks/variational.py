@@ -240,6 +240,7 @@ class Posterior(NamedTuple):
     Attributes:
         layers: laws of the weights, output layer last.
         log_noise: log variance of the noise of standardised values.
+        freedom: degrees of freedom of the noise, infinite where it is normal.
         activation: relu, tanh or silu.
         x_center, x_scale: of the inputs, [d].
         y_center, y_scale: of the values.
@@ -247,6 +248,7 @@ class Posterior(NamedTuple):
 
     layers: list[Law]
     log_noise: float
+    freedom: float
     activation: str
     x_center: np.ndarray
     x_scale: np.ndarray
@@ -283,6 +285,8 @@ def posterior(cohort: Cohort, which: int = 0) -> Posterior:
     x_center, x_scale, y_center, y_scale = (
         np.asarray(a[which], dtype=np.float64) for a in (n.x_center, n.x_scale, n.y_center, n.y_scale)
     )
+    freedom = 2.0 + math.exp(params.log_tail) if cohort.family.tails else math.inf
     return Posterior(
-        layers, float(params.log_noise), cohort.family.activation, x_center, x_scale, float(y_center), float(y_scale)
-    )
+        layers, float(params.log_noise), freedom, cohort.family.activation, x_center, x_scale, float(y_center),
+        float(y_scale),
+    )  # fmt: skip
