@@ -26,23 +26,23 @@ BUDGETS = {
     "rosenbrock": (5, 40),
     "mccormick": (5, 30),
     "six_hump_camel": (5, 40),
-    "steps": (5, 40),
+    "cliff": (5, 40),
 }
 
 
-def steps(x: np.ndarray) -> np.ndarray:
-    """A staircase with kinks on the unit square [n, 2], least (0) on a cell around (0.72, 0.31)."""
-    a, b = np.floor(8 * np.abs(x[:, 0] - 0.72)) / 8, np.abs(x[:, 1] - 0.31)
-    return a + np.floor(6 * b) / 6 + 0.3 * np.where(x[:, 0] + x[:, 1] > 1.2, 1.0, 0.0)
+def cliff(x: np.ndarray) -> np.ndarray:
+    """On the unit square [n, 2]: down a slope with a crease to an edge, beyond which everything is bad."""
+    along = x[:, 0] + 0.5 * x[:, 1]
+    return np.where(along < 0.93, 1.0 - 0.8 * along, 1.2) + 0.3 * np.abs(x[:, 1] - 0.37)
 
 
 def problem(name: str):  # type: ignore[no-untyped-def]
     """Space, function of params, and minimum."""
     import presage
 
-    if name == "steps":
+    if name == "cliff":
         space = presage.Space({"a": presage.Float(0, 1), "b": presage.Float(0, 1)})
-        return space, lambda p: float(steps(np.array([[p["a"], p["b"]]]))[0]), 0.0
+        return space, lambda p: float(cliff(np.array([[p["a"], p["b"]]]))[0]), 1.0 - 0.8 * 0.93
     f = getattr(presage.functions, name)
     return f.space, f, f.minimum
 

@@ -47,6 +47,7 @@ CANDIDATES = [
 ]
 RATE = 1e-2  # falls to 0 along a cosine
 SEEDS = 3
+RESULTS = Path(__file__).parent / "results"
 
 
 def cohort(
@@ -98,10 +99,8 @@ def foretold(
 
 
 def choose(args: argparse.Namespace, until: float) -> None:
-    """Held-out log-likelihood of every candidate, and the best for each set and noise; other sets stay as they were."""
-    before = json.loads(args.choice.read_text())["sets"] if args.choice.exists() else {}
-    results = about(args) | {"held_out": "a tenth of the training rows of each split"}
-    results["sets"] = {name: found for name, found in before.items() if name not in args.sets}
+    """Held-out log-likelihood of every candidate, and the best for each set and noise."""
+    results = about(args) | {"held_out": "a tenth of the training rows of each split", "sets": recorded(args.choice)}
     data = {name: load(name, args.data) for name in args.sets}
     candidates = CANDIDATES[:1] if args.quick else CANDIDATES
     parts = {}
@@ -110,7 +109,7 @@ def choose(args: argparse.Namespace, until: float) -> None:
         shuffled = [np.random.default_rng(i).permutation(train) for i, (train, _) in enumerate(data[name].splits)]
         some = shuffled[: 2 if args.quick else 10 if len(data[name].y) < 2000 else 4]
         parts[name] = [(rows[len(rows) // 10 :], rows[: len(rows) // 10][:1000]) for rows in some]
-    work = list(product(args.sets, NOISES, candidates))
+    work = list(product(args.sets, args.noises, candidates))
 
     def make(item: tuple[str, str, dict[str, Any]]) -> tuple[Cohort, int]:
         name, noise, candidate = item
@@ -129,7 +128,8 @@ def choose(args: argparse.Namespace, until: float) -> None:
             "rmse": float(np.sqrt((error**2).mean(axis=1)).mean()),
         }  # fmt: skip
         found = results["sets"].setdefault(name, {}).setdefault(noise, {"candidates": []})
-        found["candidates"].append(entry)
+        others = [one for one in found["candidates"] if any(one.get(key) != candidate[key] for key in candidate)]
+        found["candidates"] = [*others, entry]
         finite = [one for one in found["candidates"] if np.isfinite(one["log_likelihood"])]
         found["best"] = max(finite, key=lambda one: one["log_likelihood"], default=entry)
         print(name, noise, {k: round(v, 3) if isinstance(v, float) else v for k, v in entry.items()},
@@ -139,11 +139,12 @@ def choose(args: argparse.Namespace, until: float) -> None:
 
 def run(args: argparse.Namespace, until: float) -> None:
     """Test log-likelihood and RMSE of what was chosen: of single networks, and of the mixture of all seeds."""
-    chosen = json.loads(args.choice.read_text())["sets"]
-    results = about(args) | {"seeds": SEEDS, "published": {"dvi": DVI, "mean_field": MEAN_FIELD}, "sets": {}}
+    chosen = recorded(args.choice)
+    results = about(args) | {"seeds": SEEDS, "published": {"dvi": DVI, "mean_field": MEAN_FIELD}}
+    results["sets"] = recorded(RESULTS / "uci.json")
     data = {name: load(name, args.data) for name in args.sets}
     splits = {name: data[name].splits[: 2 if args.quick else None] for name in args.sets}
-    work = list(product(args.sets, NOISES))
+    work = list(product(args.sets, args.noises))
 
     def candidate(name: str, noise: str) -> dict[str, Any]:
         return chosen[name][noise]["best"] if noise in chosen.get(name, {}) else CANDIDATES[0]
@@ -179,6 +180,11 @@ def about(args: argparse.Namespace) -> dict[str, Any]:
     return device.about("uci", args.action, "--data FOLDER", *["--quick"] * args.quick) | {"plan": plan, "rate": RATE}
 
 
+def recorded(path: Path) -> dict[str, Any]:
+    """What is known of each set; what is run anew takes its place."""
+    return json.loads(path.read_text())["sets"] if path.exists() else {}
+
+
 def summary(values: np.ndarray) -> dict[str, Any]:
     """Mean, standard error, and all values."""
     error = np.std(values, ddof=1) / np.sqrt(len(values))
@@ -186,12 +192,12 @@ def summary(values: np.ndarray) -> dict[str, Any]:
 
 
 def main() -> None:
-    results = Path(__file__).parent / "results"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("choose", "run"))
     parser.add_argument("--data", required=True)
-    parser.add_argument("--out", type=Path, default=results)
-    parser.add_argument("--choice", type=Path, default=results / "uci_choice.json", help="what `choose` wrote")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--choice", type=Path, default=RESULTS / "uci_choice.json", help="what `choose` wrote")
+    parser.add_argument("--noises", nargs="*", default=list(NOISES), choices=list(NOISES))
     parser.add_argument("--sets", nargs="*", default=list(PLAN), choices=list(PLAN))
     parser.add_argument("--seconds", type=float, default=480.0, help="begin no further networks after so long")
     parser.add_argument("--threads", type=int, default=8, help="that compile")

@@ -84,7 +84,7 @@ def _laplace(
     log_det = np.linalg.slogdet(np.eye(len(f)) + root[:, None] * K * root)[1]
     evidence = float(log_normal(labels * f)[0].sum() - 0.5 * weight @ (f - MEAN) - 0.5 * log_det)
     table = Table(x, at, labels, np.zeros(len(labels)), 0.0, 1.0)
-    latent = component(model, table, theta, Warp(), target, 1.0 / curvature)
+    latent = component(model, table, theta, Warp(), target, 1.0 / curvature, len(target))
     return evidence, GaussianPosterior(model, table, (latent,))
 
 

@@ -1,6 +1,6 @@
 """The protocol of a kernel: a value, and what a derivative in the value means for parameters and points.
 
-Plain NumPy with derivatives written out. The default surrogate refits at every trial; compiled code would make a
+Plain NumPy with derivatives written out. The default surrogate answers in milliseconds; compiled code would make a
 user wait seconds for its compilation to save milliseconds. (The names `by_...` are pullbacks, reverse mode by hand:
 they map dE/dK, [n, m], to dE/d theta or to dE/d features.)
 """

@@ -31,7 +31,11 @@ class Marginal(NamedTuple):
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
         mean = self.weight @ self.mean
-        return mean, self.weight @ (self.variance + self.mean**2) - mean**2
+        return mean, self.weight @ (self.spread() + self.mean**2) - mean**2
+
+    def spread(self) -> np.ndarray:
+        """The variance of each component, [component, n], which of a Student-t is more than its squared scale."""
+        return self.variance if self.df is None else self.variance * (self.df / (self.df - 2.0))[:, None]
 
 
 class Draws(ABC):

@@ -35,6 +35,12 @@ class BestOf(Surrogate):
         report = {**fits[chosen].diagnostics, CHOSEN: chosen, "leave_one_out": scores}
         return Fit(fits[chosen].posterior, {**state, CHOSEN: np.array(chosen)}, report)
 
+    def due(self, data: Observations, state: State, fitted: int) -> bool:
+        if CHOSEN not in state:
+            return True
+        chosen = int(state[CHOSEN])
+        return self.members[chosen].due(data, _split(state, len(self.members))[chosen] or {}, fitted)
+
 
 def _split(state: State | None, count: int) -> list[State | None]:
     """Each member's part of a joint state."""

@@ -15,10 +15,10 @@ from presage.observations import Column, Observations
 from presage.priors import Block, Prior, Priors
 from presage.sobol import sobol
 from presage.surrogates.base import Draws, Marginal, Posterior
+from presage.surrogates.factor import JITTERS, append, cholesky, inverse_factor
 from presage.surrogates.joint import Joint
 from presage.warping import Warp
 
-JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the mean variance; tried until the Cholesky factor exists
 SPREAD = 1024  # kernels at so many points, at most, make up a draw from the prior
 
 
@@ -298,8 +298,7 @@ class GaussianPosterior(Posterior):
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
-        spread = law.variance if law.df is None else law.variance * (law.df / (law.df - 2.0))[:, None]
-        parts = [one.warp.moments(m, v) for one, m, v in zip(self.components, law.mean, spread, strict=True)]
+        parts = [one.warp.moments(m, v) for one, m, v in zip(self.components, law.mean, law.spread(), strict=True)]
         mean, variance = (np.array(part) for part in zip(*parts, strict=True))
         return Marginal(mean, variance, law.weight).moments()
 
@@ -348,6 +347,14 @@ class GaussianPosterior(Posterior):
                 log_density -= 0.5 * (df + 1.0) * np.log1p(z2 / (df * scale))
             densities.append(log_density + one.warp.log_slope(self.table.y))
         return np.logaddexp.reduce(densities, axis=0) - math.log(len(densities))
+
+    def surprise(self, start: int) -> np.ndarray:
+        """By how many standard deviations each row from `start` on missed what those before it foretold, [c, m]."""
+        missed = [
+            one.inverse[start:] @ (one.latent - self._level(one, self.table.x).value) / math.sqrt(one.stretch)
+            for one in self.components
+        ]
+        return np.array(missed)
 
     def incumbent(self) -> float:
         # At a data point the posterior mean is y - (noise variance) alpha.
@@ -417,59 +424,30 @@ def _radius(one: Component, num: int, rng: np.random.Generator) -> np.ndarray:
     return np.sqrt(one.stretch * one.df / rng.chisquare(one.df, (num, 1)))
 
 
-def cholesky(K: np.ndarray, level: float) -> np.ndarray:
-    """The lower Cholesky factor, with as little jitter, in units of a variance, as makes it exist; overwrites K."""
-    diagonal, added = np.diag_indices(len(K)), 0.0
-    for jitter in JITTERS:
-        K[diagonal] += (jitter - added) * level
-        added = jitter
-        factor, failed = lapack.dpotrf(K.T, lower=1)
-        if not failed and (not len(K) or np.isfinite(factor[-1, -1])):  # some LAPACKs report success on NaN
-            return factor
-    raise FloatingPointError(f"no Cholesky factor with jitter up to {JITTERS[-1]} of the variance {level}")
-
-
 def _extended(
     model: Model, features: np.ndarray, more: np.ndarray, one: Component, latent: np.ndarray, expected: np.ndarray
 ) -> Component:
     """The component after m more values, where others were expected, in O(n^2 m): the factor gets m more rows."""
-    theta = one.theta[: model.noise_at]
-    n, m = len(features), len(more)
-    across = one.inverse @ model.kernel.evaluate(theta, features, more, model.axes).value
+    theta, m = one.theta[: model.noise_at], len(more)
+    across = model.kernel.evaluate(theta, features, more, model.axes).value
     own = model.kernel.evaluate(theta, more, more, model.axes).value
-    level = own.diagonal().mean() if m else 1.0
-    own = own - across.T @ across
-    own[np.diag_indices(m)] += math.exp(one.theta[model.noise_at])
-    corner = lapack.dtrtri(np.tril(cholesky(own, level)), lower=1)[0]
-    rows = np.concatenate([-corner @ (across.T @ one.inverse), corner], axis=1)
-    inverse = np.zeros((len(one.inverse) + m, n + m))
-    inverse[: -m or None, :n] = one.inverse
-    inverse[len(one.inverse) :] = rows
-    white = corner @ (latent - expected)
+    inverse = append(one.inverse, across, own, np.full(m, math.exp(one.theta[model.noise_at])))
+    rows = inverse[len(one.inverse) :]
+    white = rows[:, len(features) :] @ (latent - expected)
     alpha = np.append(one.alpha, np.zeros(m)) + white @ rows
     df, stretch = one.df, one.stretch
     if df is not None:
         df, stretch = df + m, (stretch * df + float(white @ white)) / (df + m)
-    return Component(
-        one.theta,
-        one.warp,
-        np.append(one.latent, latent),
-        np.append(one.known, np.zeros(m)),
-        inverse,
-        alpha,
-        df,
-        stretch,
-    )
+    seen, known = np.append(one.latent, latent), np.append(one.known, np.zeros(m))
+    return Component(one.theta, one.warp, seen, known, inverse, alpha, df, stretch)
 
 
 def component(
-    model: Model, table: Table, theta: np.ndarray, warp: Warp, latent: np.ndarray, known: np.ndarray
+    model: Model, table: Table, theta: np.ndarray, warp: Warp, latent: np.ndarray, known: np.ndarray, start: int
 ) -> Component:
-    """A component given what it sees."""
-    K = model.kernel.evaluate(theta[: model.noise_at], table.features, table.features, model.axes).value.copy()
-    variance = K.diagonal().mean()
-    K[np.diag_indices(len(K))] += math.exp(theta[model.noise_at]) + known
-    inverse = lapack.dtrtri(cholesky(K, variance), lower=1)[0]
+    """A component given what it sees; the rows after the first `start` were added one by one."""
+    kernel, noise = theta[: model.noise_at], math.exp(theta[model.noise_at]) + known
+    inverse = inverse_factor(model.kernel, model.axes, kernel, table.features, noise, start)
     level = model.mean.evaluate(theta[model.mean_at], table.x, table.units(latent, warp)).value
     white = inverse @ (latent - level)
     tail, df, stretch = model.tail_of(theta), None, 1.0
@@ -479,11 +457,12 @@ def component(
     return Component(theta, warp, latent, known, inverse, white @ inverse, df, stretch)
 
 
-def condition(model: Model, table: Table, theta: np.ndarray) -> GaussianPosterior:
-    """The posterior given hyperparameters, [c, p]."""
+def condition(model: Model, table: Table, theta: np.ndarray, start: int | None = None) -> GaussianPosterior:
+    """The posterior given hyperparameters, [c, p]; the rows after the first `start` were added one by one."""
+    start = len(table.y) if start is None else min(start, len(table.y))
     components = []
     for one in theta:
         warp = Warp() if model.warp is None else Warp.of(table.y, model.exponent(one))[0]
         known = table.noise * np.exp(2.0 * warp.log_slope(table.y))
-        components.append(component(model, table, one, warp, warp.forward(table.y), known))
+        components.append(component(model, table, one, warp, warp.forward(table.y), known, start))
     return GaussianPosterior(model, table, tuple(components))

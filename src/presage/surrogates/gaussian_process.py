@@ -1,18 +1,22 @@
 """Regression with Gaussian and Student-t processes."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
+from scipy.special import gammainc
 
 from presage.kernels import Kernel, Matern
 from presage.means import ConstantMean, Mean
 from presage.observations import Column, Observations
 from presage.priors import Gamma, LogNormal, Prior
 from presage.surrogates.base import Fit, State, Surrogate
-from presage.surrogates.gaussian import Model, Table, condition
+from presage.surrogates.gaussian import GaussianPosterior, Model, Table, condition
 from presage.surrogates.hyperparameters import Hyperparameters, Mode
 
 NOISE = LogNormal(1e-4, 3.0)
+SEEN = "rows"  # in the state: how many values the hyperparameters were found from
+SURPRISING = 0.1  # hyperparameters are found anew when new values are among so few of what they foretell
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class GaussianProcess(Surrogate):
     ) -> Fit:
         return fit(self.model(data.columns), self.hyperparameters, data, rng, previous, keep)
 
+    def due(self, data: Observations, state: State, fitted: int) -> bool:
+        return due(self, data, state, fitted)
+
 
 @dataclass(frozen=True)
 class StudentTProcess(Surrogate):
@@ -69,6 +76,9 @@ class StudentTProcess(Surrogate):
         model = Model(self.kernel, self.mean, data.columns, self.noise, self.smallest_noise, self.warp, self.tail)
         return fit(model, self.hyperparameters, data, rng, previous, keep)
 
+    def due(self, data: Observations, state: State, fitted: int) -> bool:
+        return due(self, data, state, fitted)
+
 
 def fit(
     model: Model, how: Hyperparameters, data: Observations, rng: np.random.Generator, previous: State | None, keep: bool
@@ -78,7 +88,25 @@ def fit(
     known = None if previous is None else previous.get("theta")
     if known is not None and known.shape[1:] != (model.priors.size,):
         known = None  # the space has changed
-    if keep and known is not None:
-        return Fit(condition(model, table, known), {"theta": known}, {"evaluations": 0})
+    if keep and previous is not None and known is not None:
+        seen = previous.get(SEEN, np.array(len(table.y)))
+        return Fit(condition(model, table, known, int(seen)), {"theta": known, SEEN: seen}, {"evaluations": 0})
     theta, report = how.find(model, table, known, rng=rng)
-    return Fit(condition(model, table, theta), {"theta": theta}, report)
+    return Fit(condition(model, table, theta), {"theta": theta, SEEN: np.array(len(table.y))}, report)
+
+
+def due(surrogate: Surrogate, data: Observations, state: State, fitted: int) -> bool:
+    """Whether a tenth of the values is new, or the new ones are not what the hyperparameters foretold.
+
+    If they are, the sum of the squares of their surprises follows a chi-square law; where it lies in one of the tails
+    the process was too sure or too unsure of them.
+    """
+    new = data.count - fitted
+    if not 0 <= new < max(1, data.count // 10) or "theta" not in state:
+        return True
+    if not new:
+        return False
+    kept = surrogate.fit(data, rng=np.random.default_rng(0), previous=state, keep=True)
+    surprise = cast(GaussianPosterior, kept.posterior).surprise(fitted)
+    level = float(gammainc(0.5 * new, 0.5 * np.square(surprise).sum(axis=1).mean()))
+    return not 0.5 * SURPRISING <= level <= 1.0 - 0.5 * SURPRISING

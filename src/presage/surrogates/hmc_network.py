@@ -72,8 +72,8 @@ class HMCNetwork(Surrogate):
     thin: int = 1
     warmup: int = 150
     rewarm: int = 20
-    trust: float = 1.3
-    patience: int = 2
+    trust: float = 1.5
+    patience: int = 1
     dtype: str = "float64"
     device: str = "cpu"
 
