@@ -147,13 +147,16 @@ def plot(args: argparse.Namespace) -> None:
     figures = HERE.parent / "docs" / "figures"
     figures.mkdir(parents=True, exist_ok=True)
 
-    def panels(file: str, draw: Any, label: str) -> None:
+    def panels(file: str, draw: Any, label: str, what: str = "validation log-likelihood") -> None:
         figure, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 2.8), squeeze=False)
         for axis, (name, found) in zip(axes[0], sets.items(), strict=True):
             draw(axis, found)
             axis.set(title=name, xlabel=label)
+            if "likelihood" in what:  # what fails altogether would flatten the rest
+                best = max(np.max(line.get_ydata()) for line in axis.lines)
+                axis.set_ylim(max(axis.get_ylim()[0], best - 3.0))
             axis.legend(fontsize=6)
-        axes[0, 0].set_ylabel("validation log-likelihood")
+        axes[0, 0].set_ylabel(what)
         figure.tight_layout()
         figure.savefig(figures / file, dpi=80)
         plt.close(figure)
@@ -183,15 +186,15 @@ def plot(args: argparse.Namespace) -> None:
             counts = [[p["active"][layer] for p in found["pruning"] if p["width"] == w] for w in widths]
             axis.errorbar(widths, np.mean(counts, 1), np.std(counts, 1), marker=".", label=f"active, layer {layer + 1}")
         axis.plot(widths, widths, color="grey", linewidth=0.5, label="available")
-        axis.set_ylim(0, 40)
+        axis.set_ylim(0, 20)
 
     panels(
         "s4_width.png", by("width", "width", [(f"prior {p}", {"prior": p}) for p in (0.3, 1.0, 3.0)]), "hidden width"
     )
     panels("s4_prior.png", by("prior", "prior", [(f"width {w}", {"width": w}) for w in (8, 32)]), "prior width")
     panels("s4_noise.png", noise, "steps, by first noise variance")
-    panels("s4_data.png", data_amount, "amount of data")
-    panels("s4_pruning.png", units, "hidden width")
+    panels("s4_data.png", data_amount, "amount of data", "log-likelihood")
+    panels("s4_pruning.png", units, "hidden width", "units")
     print("\n".join(trends(sets)))
 
 

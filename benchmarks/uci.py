@@ -1,8 +1,9 @@
 """Variational networks on the UCI regression sets: test log-likelihood and RMSE over the standard splits.
 
-    PYTHONPATH=src python benchmarks/uci.py choose --data FOLDER        # uci_choice.json; one GPU, 6 minutes
-    PYTHONPATH=src python benchmarks/uci.py run --data FOLDER           # uci.json, with what was chosen; 7 minutes
+    PYTHONPATH=src python benchmarks/uci.py choose --data FOLDER        # uci_choice.json; one GPU, 8 minutes
+    PYTHONPATH=src python benchmarks/uci.py run --data FOLDER           # uci.json, with what was chosen; 6 minutes
     ... --out OTHER --quick                                             # a few steps on a CPU
+    PYTHONPATH=src python benchmarks/uci.py table
 
 One hidden layer of 50 units (100 for protein), all splits and seeds of a set trained in one program. The noise is one
 normal law, one Student law, or normal with a variance that a second head gives. For each set and noise `choose` trains
@@ -174,6 +175,18 @@ def run(args: argparse.Namespace, until: float) -> None:
         (args.out / "uci.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
+def table(args: argparse.Namespace, _: float) -> None:
+    """What is recorded, as Markdown: of one network and of the mixture, next to the published columns."""
+    noises = [noise for noise in NOISES if any(noise in found for found in recorded(args.out / "uci.json").values())]
+    print("| set | mean field | DVI |" + "".join(f" {noise} | three |" for noise in noises) + " RMSE |")
+    print("|---|" + "---|" * (3 + 2 * len(noises)))
+    for name, found in recorded(args.out / "uci.json").items():
+        cells = [f"{MEAN_FIELD[name]:.2f}", f"{DVI[name]:.2f}"]
+        for noise in noises:
+            cells += [f"{found[noise][kind]['log_likelihood']['mean']:.2f}" for kind in ("single", "mixture")]
+        print(f"| {name} | " + " | ".join([*cells, f"{found['normal']['single']['rmse']['mean']:.3g}"]) + " |")
+
+
 def about(args: argparse.Namespace) -> dict[str, Any]:
     """Command, versions, machine and plan."""
     plan = {name: {"most_steps": PLAN[name][0], "batch": PLAN[name][1]} for name in args.sets}
@@ -193,8 +206,8 @@ def summary(values: np.ndarray) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("choose", "run"))
-    parser.add_argument("--data", required=True)
+    parser.add_argument("action", choices=("choose", "run", "table"))
+    parser.add_argument("--data", default="")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--choice", type=Path, default=RESULTS / "uci_choice.json", help="what `choose` wrote")
     parser.add_argument("--noises", nargs="*", default=list(NOISES), choices=list(NOISES))
@@ -205,7 +218,7 @@ def main() -> None:
     args = parser.parse_args()
     until = time.perf_counter() + args.seconds
     args.out.mkdir(parents=True, exist_ok=True)
-    (choose if args.action == "choose" else run)(args, until)
+    {"choose": choose, "run": run, "table": table}[args.action](args, until)
 
 
 if __name__ == "__main__":
