@@ -81,27 +81,6 @@ def test_the_hyperprior_is_inverse_gamma_and_its_update_the_minimum():
     assert given == pytest.approx(-stats.invgamma.logpdf(0.4, alpha, scale=beta), rel=1e-5)
 
 
-def test_weights_with_prior_variances_of_their_own_pay_for_each():
-    alpha, beta = 0.1, 0.01
-    family = Variational(hyperprior=(alpha, beta), shared=False, initial_stddev=0.3)
-    shape, widths = Shape(2, 2, 4, 1), jnp.array([3, 0])
-    params = family.init(jax.random.key(0), widths, {"initial_noise": 0.1}, shape)
-    expected = 0.0
-    for layer, inputs, outputs in ((params.layers[0], 2, 3), (params.layers[2], 3, 1)):
-        for mean, log_stddev in ((layer.weight[:inputs, :outputs], layer.log_weight_stddev[:inputs, :outputs]),
-                                 (layer.bias[:outputs], layer.log_bias_stddev[:outputs])):  # fmt: skip
-            for m, sigma in zip(np.ravel(mean), np.exp(np.ravel(log_stddev)), strict=True):
-
-                def energy(log_s: float, m=float(m), sigma=float(sigma)) -> float:
-                    s = np.exp(log_s)
-                    kl = 0.5 * ((m**2 + sigma**2) / s - 1.0 + log_s) - np.log(sigma)
-                    return kl - stats.invgamma.logpdf(s, alpha, scale=beta)
-
-                expected += minimize_scalar(energy, bounds=(-12.0, 5.0), method="bounded").fun
-    found = family.kl(params, masks(widths, shape), {"prior_variance": 1.0})
-    assert found == pytest.approx(expected, rel=1e-5)
-
-
 def test_noise_with_tails_is_a_student_law_of_the_variance_told():
     family = Variational(tails=True)
     params = family.init(jax.random.key(0), jnp.array([3]), {"initial_noise": 0.2}, Shape(2, 1, 3, 1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, make_moons
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from presage.sklearn import EnsembleClassifier, EnsembleRegressor, VariationalRegressor
 
@@ -62,14 +62,13 @@ def test_experts_on_regions_learn_a_jump():
     assert errors[1] < 0.5 * errors[0]
 
 
-@pytest.mark.slow
-def test_estimators_keep_scikit_learns_rules():
-    small = [
-        VariationalRegressor((8,), steps=300, samples=2, rate=0.03, draws=20, random_state=0),
-        EnsembleRegressor(1, 16, members=3, steps=200, random_state=0),
-        EnsembleClassifier(1, 16, members=3, steps=200, random_state=0),
-    ]
-    for estimator in small:
-        found = check_estimator(estimator, on_fail=None)
-        failed = [(one["check_name"], one["exception"]) for one in found if one["status"] == "failed"]
-        assert not failed
+SMALL = [
+    VariationalRegressor((8,), steps=300, samples=2, rate=0.03, draws=20, random_state=0),
+    EnsembleRegressor(1, 16, members=3, steps=200, random_state=0),
+    EnsembleClassifier(1, 16, members=3, steps=200, random_state=0),
+]
+
+
+@parametrize_with_checks(SMALL)
+def test_estimators_keep_scikit_learns_rules(estimator, check):
+    check(estimator)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -61,7 +62,8 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
     Parameters:
         widths: of the hidden layers.
         activation: relu, tanh or silu.
-        heteroskedastic: let the noise depend on the inputs.
+        heteroskedastic: let the noise depend on the inputs; the head that says how joins after a fifth of the steps.
+        tails: let the noise have a Student law, for values some of which are far off.
         steps: of training; with `validation_share` at most so many.
         rate: learning rate, which falls to 0 along a cosine.
         batch: rows of a minibatch, or None for all.
@@ -76,18 +78,20 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
     Attributes:
         functions_: draws from the posterior.
         log_noise_: log variance of the noise, in units of the values.
+        freedom_: degrees of freedom of the noise, infinite where it is normal.
         n_iter_: steps taken.
     """
 
     def __init__(
-        self, widths: Any = (50,), *, activation: str = "relu", heteroskedastic: bool = False, steps: int = 4000,
-        rate: float = 1e-2, batch: int | None = None, samples: int = 10, draws: int = 100,
+        self, widths: Any = (50,), *, activation: str = "relu", heteroskedastic: bool = False, tails: bool = False,
+        steps: int = 4000, rate: float = 1e-2, batch: int | None = None, samples: int = 10, draws: int = 100,
         prior_variance: float | None = None, warmup: int = 0, validation_share: float = 0.0, patience: int = 4,
         random_state: Any = None,
     ) -> None:  # fmt: skip
         self.widths = widths
         self.activation = activation
         self.heteroskedastic = heteroskedastic
+        self.tails = tails
         self.steps = steps
         self.rate = rate
         self.batch = batch
@@ -105,22 +109,18 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         family = Variational(
-            self.activation, self.heteroskedastic, samples=self.samples, warmup=self.warmup,
-            head_delay=self.steps // 2, hyperprior=Variational.hyperprior if self.prior_variance is None else None,
+            self.activation, self.heteroskedastic, samples=self.samples, warmup=self.warmup, initial_stddev=1e-3,
+            head_delay=self.steps // 5, tails=self.tails,
+            hyperprior=Variational.hyperprior if self.prior_variance is None else None,
         )  # fmt: skip
         order = np.random.default_rng(seed).permutation(len(y))
         kept_back = int(self.validation_share * len(y))
         most = padded(len(y))
         table = Table.padded(X, y, most)
         networks = describe(
-            family,
-            [tuple(self.widths)],
-            table,
-            [order[kept_back:]],
-            seeds=[seed],
-            most=most,
+            family, [tuple(self.widths)], table, [order[kept_back:]], seeds=[seed], most=most,
             prior_variance=[self.prior_variance or 1.0],
-        )
+        )  # fmt: skip
         batch = None if self.batch is None or self.batch >= len(y) else self.batch
         training = Training(rate=self.rate, decay=self.steps, batch=batch)
         cohort = Cohort.new(family, training, networks, table)
@@ -133,6 +133,7 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
         network = posterior(cohort)
         self.functions_ = network.draw(self.draws, np.random.default_rng(seed))
         self.log_noise_ = network.log_noise + 2.0 * float(np.log(network.y_scale))
+        self.freedom_ = network.freedom
         self.n_iter_ = int(cohort.state.step[0])
         return self
 
@@ -151,7 +152,8 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         out = self.functions_.values(validate_data(self, X, reset=False, dtype=np.float64))
         log_noise = self._log_noise(out)
-        each = -0.5 * (np.log(2.0 * np.pi) + log_noise + (np.asarray(y) - out[..., 0]) ** 2 / np.exp(log_noise))
+        error, stddev = np.asarray(y) - out[..., 0], np.exp(0.5 * log_noise)
+        each = stats.t.logpdf(error, self.freedom_, scale=stddev * np.sqrt(1.0 - 2.0 / self.freedom_))
         return np.logaddexp.reduce(each, axis=0) - np.log(len(each))
 
     def _log_noise(self, out: np.ndarray) -> np.ndarray:
@@ -161,11 +163,15 @@ class VariationalRegressor(_Saved, RegressorMixin, BaseEstimator):
         return self.log_noise_ + np.clip(out[..., 1], -20.0, 20.0)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        fitted = {"log_noise": np.array(self.log_noise_), "n_iter": np.array(self.n_iter_)}
-        return fitted | {"n_features": np.array(self.n_features_in_)} | self.functions_.arrays()
+        numbers = {
+            "log_noise": self.log_noise_, "freedom": self.freedom_, "n_iter": self.n_iter_,
+            "n_features": self.n_features_in_,
+        }  # fmt: skip
+        return {name: np.array(number) for name, number in numbers.items()} | self.functions_.arrays()
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.log_noise_, self.n_iter_ = float(arrays["log_noise"]), int(arrays["n_iter"])
+        self.log_noise_, self.freedom_ = float(arrays["log_noise"]), float(arrays["freedom"])
+        self.n_iter_ = int(arrays["n_iter"])
         self.n_features_in_ = int(arrays["n_features"])
         self.functions_ = Functions.from_arrays(arrays, self.activation)
 
@@ -281,7 +287,8 @@ class EnsembleClassifier(ClassifierMixin, _EnsembleEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each point, [n]."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"classes": self.classes_}

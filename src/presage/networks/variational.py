@@ -50,7 +50,6 @@ class Variational:
             not learned yet, and then nothing pulls the mean there any more.
         warmup: steps over which the weight of the KL rises to 1.
         initial_stddev: of the weights, times 1 / sqrt(inputs of the layer). Small ones let the means learn first.
-        shared: one prior variance for all weights of a layer and one for its biases; else each has its own.
         tails: the noise has a Student law whose degrees of freedom are learned; else it is normal.
     """
 
@@ -62,7 +61,6 @@ class Variational:
     head_delay: int = 0
     warmup: int = 0
     initial_stddev: float = 0.1
-    shared: bool = True
     tails: bool = False
 
     @property
@@ -143,20 +141,15 @@ class Variational:
 
     def _kl(self, mean: Array, log_stddev: Array, mask: Array, options: dict[str, Array]) -> Array:
         each, s = self._each_kl(mean, log_stddev, mask, options)
-        if self.hyperprior is None:
-            return each.sum()
-        penalty = negative_log_inverse_gamma(s, *self.hyperprior)
-        return each.sum() + (penalty if self.shared else jnp.where(mask, penalty, 0.0).sum())
+        return each.sum() + (0.0 if self.hyperprior is None else negative_log_inverse_gamma(s, *self.hyperprior))
 
     def _each_kl(self, mean: Array, log_stddev: Array, mask: Array, options: dict[str, Array]) -> tuple[Array, Array]:
-        """KL of each weight, 0 for absent ones, and the prior variance, one number or one for each."""
+        """KL of each weight, 0 for absent ones, and the prior variance of all of them."""
         square = jnp.where(mask, mean**2 + jnp.exp(2.0 * log_stddev), 0.0)
         if self.hyperprior is None:
             s = options["prior_variance"]
-        elif self.shared:
-            s = best_variance(square.sum(), mask.sum(), *self.hyperprior)
         else:
-            s = best_variance(square, 1, *self.hyperprior)
+            s = best_variance(square.sum(), mask.sum(), *self.hyperprior)
         return jnp.where(mask, 0.5 * (jnp.log(s) - 1.0 + square / s) - log_stddev, 0.0), s
 
     def loss(
@@ -190,7 +183,7 @@ class Variational:
         return jnp.stack(rows)
 
 
-def best_variance(square: Array, count: Array | int, alpha: float, beta: float) -> Array:
+def best_variance(square: Array, count: Array, alpha: float, beta: float) -> Array:
     """The prior variance that minimises KL - log p(s): eq. 2.17 of S4, `square` being the trace there."""
     return (square + 2.0 * beta) / (count + 2.0 * alpha + 2.0)
 
@@ -247,6 +240,7 @@ class Posterior(NamedTuple):
     Attributes:
         layers: laws of the weights, output layer last.
         log_noise: log variance of the noise of standardised values.
+        freedom: degrees of freedom of the noise, infinite where it is normal.
         activation: relu, tanh or silu.
         x_center, x_scale: of the inputs, [d].
         y_center, y_scale: of the values.
@@ -254,6 +248,7 @@ class Posterior(NamedTuple):
 
     layers: list[Law]
     log_noise: float
+    freedom: float
     activation: str
     x_center: np.ndarray
     x_scale: np.ndarray
@@ -290,6 +285,8 @@ def posterior(cohort: Cohort, which: int = 0) -> Posterior:
     x_center, x_scale, y_center, y_scale = (
         np.asarray(a[which], dtype=np.float64) for a in (n.x_center, n.x_scale, n.y_center, n.y_scale)
     )
+    freedom = 2.0 + math.exp(params.log_tail) if cohort.family.tails else math.inf
     return Posterior(
-        layers, float(params.log_noise), cohort.family.activation, x_center, x_scale, float(y_center), float(y_scale)
-    )
+        layers, float(params.log_noise), freedom, cohort.family.activation, x_center, x_scale, float(y_center),
+        float(y_scale),
+    )  # fmt: skip
