@@ -97,17 +97,20 @@ class Trial:
     late: tuple[Late, ...] = ()
 
     @staticmethod
-    def quick(fields: dict[str, Any]) -> "Trial":
-        """Trial(**fields), for those who make a hundred thousand: a frozen dataclass sets its fields one by one."""
+    def quick(number: int, params: dict[str, Any], fields: dict[str, Any]) -> "Trial":
+        """A new trial, for those who make a hundred thousand: a frozen dataclass sets its fields one by one."""
         new = object.__new__(Trial)
-        new.__dict__.update(_DEFAULTS, metrics={}, reports=[])
-        new.__dict__.update(fields)
+        inside = new.__dict__
+        inside.update(_DEFAULTS)
+        inside["number"], inside["params"], inside["metrics"], inside["reports"] = number, params, {}, []
+        inside.update(fields)
         return new
 
-    def but(self, **fields: Any) -> "Trial":
+    def but(self, fields: dict[str, Any]) -> "Trial":
         """The trial with some fields changed; `dataclasses.replace`, which checks no more, is slow."""
         new = object.__new__(Trial)
-        new.__dict__.update(self.__dict__, **fields)
+        new.__dict__.update(self.__dict__)
+        new.__dict__.update(fields)
         return new
 
     @property

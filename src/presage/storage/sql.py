@@ -27,6 +27,8 @@ from presage.storage.schema import leases as _leases
 from presage.storage.schema import states as _states
 from presage.storage.schema import studies as _studies
 
+ALL = 2**62  # rows
+
 # FOR UPDATE is the row lock that orders the writers of a study; SQLite, which locks the whole file, leaves it out.
 _name, _study = sa.bindparam("name", type_=sa.Text), sa.bindparam("of", type_=sa.Integer)
 _after = sa.bindparam("after", type_=sa.Integer)
@@ -41,6 +43,7 @@ _read_events = (
     .select_from(_studies.outerjoin(_events, (_events.c.study == _studies.c.id) & (_events.c.seq > _after)))
     .where(_studies.c.name == _name)
     .order_by(_events.c.seq)
+    .limit(sa.bindparam("most", type_=sa.BigInteger))
 )
 _read_state = (
     sa.select(_states.c.seq, _states.c.blob)
@@ -150,15 +153,15 @@ class SQLStorage(Storage):
             if connection.scalar(self._insert_claim, {"study": ident, "key": key}) is None:
                 raise claim_taken(study, keys)
 
-    def read(self, study: str, after: int = 0) -> list[Event]:
+    def read(self, study: str, after: int = 0, most: int | None = None) -> list[Event]:
         check_text(study)
-        rows = self._run(lambda connection: connection.execute(_read_events, {"name": study, "after": after}).all())
+        rows = self._run(lambda connection: _rows(connection, study, after, most))
         if not rows:
             raise unknown_study(study)
         return self._decoded(study, rows)
 
     def _decoded(self, study: str, rows: Sequence[Any]) -> list[Event]:
-        if rows[0].seq is None:
+        if rows[0][0] is None:
             return []
         seqs, texts = zip(*rows, strict=True)
         return decode_events(study, self.place, seqs, texts)
@@ -213,9 +216,9 @@ class SQLStorage(Storage):
     def snapshot(self, study: str) -> Snapshot:
         def work(connection: sa.Connection) -> tuple[list[Any], list[str], Any]:
             ident = _found(connection, study)
-            rows = connection.execute(_read_events, {"name": study, "after": 0}).all()
+            rows = _rows(connection, study, 0)
             keys = connection.scalars(sa.select(_claims.c.key).where(_claims.c.study == ident))
-            return list(rows), sorted(keys), connection.execute(_read_state, {"name": study, "after": -1}).one()
+            return rows, sorted(keys), connection.execute(_read_state, {"name": study, "after": -1}).one()
 
         rows, keys, state = self._run(work, one_moment=True)
         return Snapshot(self._decoded(study, rows), keys, self._state_of(study, state))
@@ -302,7 +305,8 @@ def decode_events(study: str, place: str, seqs: Sequence[int], texts: Sequence[A
     """Events from their JSON, or a StorageError that names the one that is none."""
     try:
         joined = f"[{','.join(texts)}]"  # in one piece: twice as fast, and equal keys become one string
-        joined.encode()  # fails where the file had bytes that are no text
+        if not joined.isascii():
+            joined.encode()  # fails where the file had bytes that are no text
         payloads = json.loads(joined)
         whole = len(payloads) == len(texts) and all(type(payload) is dict for payload in payloads)
     except (TypeError, ValueError, RecursionError):
@@ -324,6 +328,14 @@ def _decode(study: str, place: str, seq: Any, text: Any) -> dict[str, Any]:
         f"an event must be a JSON object, but event {short(seq)} of study {short(study)} in {place} is "
         f"{short(text)}; the storage was damaged or edited: restore it from a copy, or delete the study"
     )
+
+
+def _rows(connection: sa.Connection, study: str, after: int, most: int | None = None) -> list[tuple[Any, Any]]:
+    """Numbers and texts as the driver gives them, since there may be many."""
+    given = {"name": study, "after": after, "most": ALL if most is None else most}
+    with connection.execute(_read_events, given) as result:
+        assert result.cursor is not None
+        return list(result.cursor.fetchall())
 
 
 def _found(connection: sa.Connection, study: str) -> int:

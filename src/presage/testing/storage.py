@@ -62,8 +62,8 @@ class Wrapped(Storage):
     ) -> int:
         return self.storage.append(study, payloads, claims=claims, state=state)
 
-    def read(self, study: str, after: int = 0) -> list[Event]:
-        return self.storage.read(study, after)
+    def read(self, study: str, after: int = 0, most: int | None = None) -> list[Event]:
+        return self.storage.read(study, after, most)
 
     def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:
         return self.storage.state(study, after)
@@ -131,7 +131,10 @@ class StorageSuite:
             storage.create("a", {"n": 1})
             storage.append("a", [{"n": n} for n in range(2, 12)])
             for after in (-1, 0, 1, 5, 10, 11, 12, 1000):
-                assert storage.read("a", after) == [(n, {"n": n}) for n in range(max(after, 0) + 1, 12)]
+                newer = [(n, {"n": n}) for n in range(max(after, 0) + 1, 12)]
+                assert storage.read("a", after) == newer
+                for most in (1, 3, 11, 1000):
+                    assert storage.read("a", after, most) == newer[:most]
 
     def test_payloads_come_back_as_json(self, tmp_path: Path) -> None:
         with closing(self.make(tmp_path)) as storage:
