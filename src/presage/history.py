@@ -62,6 +62,7 @@ class History:
         self.since_best = 0
         self._constraints = tuple(constraints)
         self._unseen: int | None = None  # trials from this number on were made in the catching up that is under way
+        self._early: set[int] = set()  # trials that failed before any had a value
         self._points: list[np.ndarray] = []
         self._tried: Counter[str] = Counter()
         self._tried_upto = 0
@@ -193,6 +194,8 @@ class History:
 
     def _on_failed(self, payload: dict[str, Any]) -> None:
         self._finish(payload, {"state": "failed", "failure": _failure(payload)})
+        if self.best is None:
+            self._early.add(payload["number"])
 
     def _finish(self, payload: dict[str, Any], fields: dict[str, Any]) -> None:
         number = self._number(payload)
@@ -277,6 +280,13 @@ class History:
         self._tried_upto = len(self.trials)
         return self._tried
 
+    def _doubted(self) -> set[int]:
+        """Failures before the first value, of runs that never came to one: a mistake in a script, not the point."""
+        if not self._early:
+            return set()
+        fine = {self.ran_by.get(t.number) for t in self.trials if t.values} | {None}
+        return {number for number in self._early if self.ran_by.get(number) not in fine}
+
     @property
     def sign(self) -> float:
         """What values are multiplied by so that smaller is better."""
@@ -284,9 +294,11 @@ class History:
 
     def observations(self) -> Observations:
         """What surrogates see; lost trials and waiting ones say nothing. Rows are in the order of trial numbers."""
+        doubted = self._doubted()
         rows = [
             t for t in self.trials
-            if t.state in ("complete", "running") or (t.failure is not None and t.failure.kind != "lost")
+            if t.state in ("complete", "running")
+            or (t.failure is not None and t.failure.kind != "lost" and t.number not in doubted)
         ]  # fmt: skip
         columns = columns_of(self.space)
         points = self.points
