@@ -320,6 +320,9 @@ def _many_objects() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # there and back they count as old, and are not looked through at once
+            gc.freeze()
+            gc.unfreeze()
         if was:
             gc.enable()
 
