@@ -135,7 +135,8 @@ class History:
     def _add(self, number: Any, params: dict[str, Any], fields: dict[str, Any]) -> None:
         if type(number) is not int or number != len(self.trials):
             raise StorageError(f"trial {len(self.trials)} must come next, but got {_short(number)}")
-        self.trials.append(Trial.quick(number, self.space.complete(params), fields))
+        fields["number"], fields["params"] = number, self.space.complete(params)
+        self.trials.append(Trial.quick(fields))
 
     def _number(self, payload: dict[str, Any]) -> int:
         number = payload["number"]

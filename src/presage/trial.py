@@ -3,7 +3,7 @@
 import math
 import traceback as _traceback
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from presage.dimensions import plain
@@ -97,13 +97,14 @@ class Trial:
     late: tuple[Late, ...] = ()
 
     @staticmethod
-    def quick(number: int, params: dict[str, Any], fields: dict[str, Any]) -> "Trial":
-        """A new trial, for those who make a hundred thousand: a frozen dataclass sets its fields one by one."""
+    def quick(fields: dict[str, Any]) -> "Trial":
+        """Trial(**fields) for those who make a hundred thousand; takes the dictionary as its own.
+
+        A frozen dataclass sets its fields one by one, and also those that are as in the class.
+        """
         new = object.__new__(Trial)
-        inside = new.__dict__
-        inside.update(_DEFAULTS)
-        inside["number"], inside["params"], inside["metrics"], inside["reports"] = number, params, {}, []
-        inside.update(fields)
+        fields["metrics"], fields["reports"] = {}, []
+        object.__setattr__(new, "__dict__", fields)
         return new
 
     def but(self, fields: dict[str, Any]) -> "Trial":
@@ -133,9 +134,6 @@ class Trial:
             "finished": self.finished, "latency": self.latency,
             "late": [{"attempt": late.attempt, "value": late.value, "counts": late.counts} for late in self.late],
         }  # fmt: skip
-
-
-_DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}
 
 
 def usable(value: Any, what: str = "a value") -> float:
