@@ -62,6 +62,7 @@ class History:
         self.since_best = 0
         self._constraints = tuple(constraints)
         self._unseen: int | None = None  # trials from this number on were made in the catching up that is under way
+        self._respaced = False  # the space is another than some trials were made in
         self._early: set[int] = set()  # trials that failed before any had a value
         self._points: list[np.ndarray] = []
         self._tried: Counter[str] = Counter()
@@ -130,6 +131,7 @@ class History:
 
     def _on_space(self, payload: dict[str, Any]) -> None:
         self._take_space(payload["space"])
+        self._respaced = True
         self._points, self._tried, self._tried_upto = [], Counter(), 0
 
     def _add(self, number: Any, params: dict[str, Any], fields: dict[str, Any]) -> None:
@@ -277,7 +279,8 @@ class History:
     def tried(self) -> Counter[str]:
         """How often each point was handed out or told, by its key."""
         for trial in self.trials[self._tried_upto :]:
-            self._tried[point_key(self.space.complete(trial.params))] += 1
+            params = self.space.complete(trial.params) if self._respaced else trial.params
+            self._tried[point_key(params)] += 1
         self._tried_upto = len(self.trials)
         return self._tried
 
