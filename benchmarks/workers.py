@@ -250,11 +250,15 @@ def engines(options: argparse.Namespace) -> dict[str, Any]:
             # The first trial of each worker waits for its process to start and to import the objective.
             there = {n: told[n] - asked[n] - options.evaluation for n in asked}
             first, later = sorted(there)[: options.workers], sorted(there)[options.workers :]
+            warm = max(told.values()) - max(told[n] for n in first)
             result[engine] = {
                 "workers": options.workers, "serial seconds": serial,
                 "seconds, start and end of the engine included": round(whole, 2),
                 "seconds from the first suggestion to the last value": round(running, 2),
                 "speed-up, all included": round(serial / whole, 2), "speed-up": round(serial / running, 2),
+                "speed-up, once every worker has had a trial": round(
+                    sum(told[n] > max(told[m] for m in first) for n in later) * options.evaluation / warm, 2
+                ),
                 "way there and back, first trials, ms": round(1e3 * statistics.mean(there[n] for n in first), 1),
                 "way there and back, later trials, median ms": round(
                     1e3 * statistics.median(there[n] for n in later), 1
