@@ -3,7 +3,7 @@
 import math
 import traceback as _traceback
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from presage.dimensions import plain
@@ -98,16 +98,20 @@ class Trial:
 
     @staticmethod
     def quick(fields: dict[str, Any]) -> "Trial":
-        """Trial(**fields), for those who make a hundred thousand: a frozen dataclass sets its fields one by one."""
+        """Trial(**fields) for those who make a hundred thousand; takes the dictionary as its own.
+
+        A frozen dataclass sets its fields one by one, and also those that are as in the class.
+        """
         new = object.__new__(Trial)
-        new.__dict__.update(_DEFAULTS, metrics={}, reports=[])
-        new.__dict__.update(fields)
+        fields["metrics"], fields["reports"] = {}, []
+        object.__setattr__(new, "__dict__", fields)
         return new
 
-    def but(self, **fields: Any) -> "Trial":
+    def but(self, fields: dict[str, Any]) -> "Trial":
         """The trial with some fields changed; `dataclasses.replace`, which checks no more, is slow."""
         new = object.__new__(Trial)
-        new.__dict__.update(self.__dict__, **fields)
+        new.__dict__.update(self.__dict__)
+        new.__dict__.update(fields)
         return new
 
     @property
@@ -130,9 +134,6 @@ class Trial:
             "finished": self.finished, "latency": self.latency,
             "late": [{"attempt": late.attempt, "value": late.value, "counts": late.counts} for late in self.late],
         }  # fmt: skip
-
-
-_DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}
 
 
 def usable(value: Any, what: str = "a value") -> float:
