@@ -10,7 +10,7 @@ import presage
 from presage import functions
 from presage.kernels import features
 from presage.observations import observe
-from presage.surrogates import BY_NAME, neural_basis
+from presage.surrogates import neural_basis, neural_posterior
 from presage.surrogates.background import InBackground
 from presage.surrogates.joint import ByConditioning
 from presage.surrogates.linear_head import LeastSquares, MeanField, ScalePrior, Scales, Weights, empty_factor, extend
@@ -154,8 +154,8 @@ def grown(data, x, y):
 @pytest.mark.parametrize("many", [10, 10**6], ids=["factors in the state", "factors made anew"])
 def test_a_kept_fit_with_new_rows_is_the_old_one_conditioned(monkeypatch, many):
     monkeypatch.setattr(neural_basis, "MANY", many)
-    monkeypatch.setattr(neural_basis, "WATCHED", 5)
-    monkeypatch.setattr(neural_basis, "CHUNK", 4)
+    monkeypatch.setattr(neural_posterior, "WATCHED", 5)
+    monkeypatch.setattr(neural_posterior, "CHUNK", 4)
     x = plain_points(20)
     waiting = np.arange(20) == 3  # its value comes later than those of other rows
     data = observe(x, np.where(waiting, np.nan, smooth(x)), PLAIN, pending=waiting)
@@ -224,8 +224,7 @@ def test_covariances_are_those_that_an_observation_reveals():
         np.testing.assert_allclose(own, other, atol=1e-6 * np.abs(other).max())
 
 
-def test_a_study_takes_it_by_name_and_finds_a_minimum():
-    assert isinstance(BY_NAME["neural"](), NeuralBasis)
+def test_a_study_with_it_finds_a_minimum():
     study = presage.Study(functions.branin.space, surrogate=NeuralBasis(widths=(25, 25), members=2), seed=0)
     result = study.optimize(functions.branin, trials=30)
     # Random search is at about 1 in the median after 30 trials.

@@ -35,7 +35,7 @@ def extend(factor: np.ndarray, features: np.ndarray, y: np.ndarray) -> np.ndarra
     done, _, _, failed = lapack.dtpqrt(0, min(BLOCK, len(factor)), factor, rows)
     if failed or not np.isfinite(done[-1, -1]):
         raise FloatingPointError("features or values of the linear head are not finite")
-    return np.triu(done)
+    return done  # LAPACK does not look below the diagonal, where there are zeros
 
 
 def factor_of(chunks: Iterable[tuple[np.ndarray, np.ndarray]], num_features: int) -> np.ndarray:
