@@ -48,9 +48,9 @@ class NeuralBasis(Surrogate):
     members: int = 4
     head: Head = field(default_factory=Bayes)
     every_layer: bool = True
-    lengthscale: tuple[float, float] = (0.5, 1.0)
+    lengthscale: tuple[float, float] = (0.5, 0.5)
     scales: ScalePrior = field(default_factory=ScalePrior)
-    warp: bool = True
+    warp: bool = False
     evaluations: int = 60
     again: int = 15
     full: int = 512
