@@ -258,7 +258,7 @@ def draw_tail(found: dict[str, Any], eps: float) -> None:
 
 
 def workers(arguments: argparse.Namespace) -> None:
-    """Wall-clock seconds of the same trials with one worker and with four, the network trained in the background."""
+    """Wall-clock seconds of the same trials with one worker and with four, fits in the background."""
     from presage.surrogates.background import InBackground
 
     function, found = functions.hartmann4, {}
@@ -268,7 +268,7 @@ def workers(arguments: argparse.Namespace) -> None:
         return function(params)
 
     for count in (1, 4):
-        model = InBackground(NeuralBasis())
+        model = InBackground(Staged())
         study = Study(function.space, surrogate=model, seed=0, initial=8)
         began = time.perf_counter()
         study.optimize(slow, trials=arguments.trials, workers=count, executor="threads")
