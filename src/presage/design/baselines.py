@@ -18,8 +18,9 @@ def log_expected_improvement(law: Marginal, best: float) -> np.ndarray:
     """log E[max(best - value, 0)] of every row, [n]."""
     from presage.acquisitions.improvement import log_improvement
 
-    sigma = np.sqrt(np.maximum(law.variance, 1e-300))
-    each = log_improvement((best - law.mean) / sigma)[0] + np.log(sigma)
+    sigma = np.sqrt(np.maximum(law.variance, 1e-30))
+    z = np.clip((best - law.mean) / sigma, -1e9, 1e9)  # values that are known have no spread
+    each = log_improvement(z)[0] + np.log(sigma)
     return np.logaddexp.reduce(each + np.log(law.weight)[:, None], axis=0)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from presage.acquisitions.improvement import log_improvement
-from presage.design.baselines import fresh
 from presage.design.board import Board, Move, Search, rungs_at
 from presage.design.curves.base import Curves
 from presage.design.curves.kronecker import KroneckerModel, KroneckerPosterior
@@ -34,9 +33,9 @@ def rates(
         now, later: costs up to the look and from there to the end.
     """
     moved = np.sqrt(np.maximum(stddev**2 - informed**2, 0.0))
-    left = np.maximum(informed, 1e-12)
+    left = np.maximum(informed, 1e-9)
     z = (best - mean - moved * NODES.reshape(-1, *[1] * moved.ndim)) / left
-    gain = left * np.exp(log_improvement(z)[0])
+    gain = left * np.exp(log_improvement(np.clip(z, -1e9, 1e9))[0])
     # The lower the mean after the look the larger the gain, so the nodes are in order already. If the k best of them go
     # on, r = sum w gain / (now + later sum w); the best k gives the largest r.
     weight = WEIGHTS.reshape(-1, *[1] * moved.ndim)
@@ -73,9 +72,12 @@ class CurveSearch(Search):
         columns = rungs_at(board.curves.steps, self.rungs)
         started = int((board.done > 0).sum())
         if started < self.initial:
-            new = fresh(board, rng, min(self.parallel, self.initial - started))
-            if new:
-                return [Move(row, rungs_at(board.curves.steps, (self.first,))[0]) for row in new]
+            free = np.flatnonzero(board.done == 0)
+            count = min(self.parallel, self.initial - started, len(free))
+            if count:
+                share = 1.0 / board.cost[free]  # as much for the cheap as for the dear
+                new = rng.choice(free, count, replace=False, p=share / share.sum())
+                return [Move(int(row), rungs_at(board.curves.steps, (self.first,))[0]) for row in new]
         seen = board.curves.at(columns)
         count = int(np.isfinite(seen.values).sum())
         keep = count < memory.get("fitted", 0) * (1.0 + self.refit)

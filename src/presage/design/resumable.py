@@ -82,7 +82,7 @@ class Candidates:
     @staticmethod
     def of(space: Space, count: int, seed: int) -> "Candidates":
         """All points of a small space, else Sobol points, no two alike."""
-        size = space.size()
+        size = space.size
         points = space.points() if size is not None and size <= count else None
         if points is None:
             points = space.project(sobol(count, space.dim, np.random.default_rng([seed, 2])))
