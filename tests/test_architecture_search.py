@@ -32,10 +32,20 @@ def table(seed=0, n=24):
     rng = np.random.default_rng(seed)
     x = np.stack([np.linspace(0.0, 1.0, n), rng.random(n)], axis=1)
     level = 4.0 * (x[:, 0] - 0.7) ** 2 + 0.05 * rng.standard_normal(n)
-    return Curves.of(x, STEPS, level[:, None] + 20.0 * STEPS[None] ** -0.5 + 0.01 * rng.standard_normal((n, len(STEPS))))
+    return Curves.of(
+        x, STEPS, level[:, None] + 20.0 * STEPS[None] ** -0.5 + 0.01 * rng.standard_normal((n, len(STEPS)))
+    )
 
 
-SEARCHES = [RandomSearch(), SuccessiveHalving(), Hyperband(), FinalSearch(), GPARSearch(), CurveSearch(), CurveSearch(parallel=3)]
+SEARCHES = [
+    RandomSearch(),
+    SuccessiveHalving(),
+    Hyperband(),
+    FinalSearch(),
+    GPARSearch(),
+    CurveSearch(),
+    CurveSearch(parallel=3),
+]
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda s: type(s).__name__)
@@ -111,7 +121,7 @@ def test_expected_improvement_is_its_integral():
 
 
 def best_rate(mean, stddev, informed, best, now, later):
-    """The rate by its definition: the largest expected gain over expected cost of all rules 'go on if the mean is below m'."""
+    """By definition: the largest expected gain over expected cost of all rules 'go on if the mean is below m'."""
     moved = math.sqrt(stddev**2 - informed**2)
     z = np.linspace(-8.0, 8.0, 4001)
     weight = norm.pdf(z)
@@ -121,10 +131,14 @@ def best_rate(mean, stddev, informed, best, now, later):
     return (np.cumsum(weight * gain) / (now + later * np.cumsum(weight))).max()
 
 
-@pytest.mark.parametrize(("mean", "informed", "later"), [(0.5, 0.3, 4.0), (2.0, 0.9, 10.0), (-1.0, 0.5, 0.1), (1.0, 0.2, 50.0)])
+@pytest.mark.parametrize(
+    ("mean", "informed", "later"), [(0.5, 0.3, 4.0), (2.0, 0.9, 10.0), (-1.0, 0.5, 0.1), (1.0, 0.2, 50.0)]
+)
 def test_a_rate_is_that_of_the_best_rule_for_giving_up(mean, informed, later):
     found = rates(np.array([mean]), np.array([1.0]), np.array([informed]), 0.0, np.array([1.0]), np.array([later]))[0]
-    assert found == pytest.approx(best_rate(mean, 1.0, informed, 0.0, 1.0, later), rel=0.1)  # only 16 rules are compared
+    assert found == pytest.approx(
+        best_rate(mean, 1.0, informed, 0.0, 1.0, later), rel=0.1
+    )  # only 16 rules are compared
 
 
 def test_without_a_look_the_rate_is_improvement_over_cost():
@@ -158,7 +172,11 @@ def test_the_default_finds_the_best_for_less_than_random_search():
         class Until(CurveSearch):
             def decide(self, board, *, rng, memory, good=good):
                 best = board.best()
-                return [] if best is not None and board.finals[best] <= good else super().decide(board, rng=rng, memory=memory)
+                return (
+                    []
+                    if best is not None and board.finals[best] <= good
+                    else super().decide(board, rng=rng, memory=memory)
+                )
 
         better.append(cost(Until()) < cost(RandomSearch()))
     assert sum(better) >= 14  # of 16: P = 2.1e-3 under equal chances

@@ -83,12 +83,11 @@ def dense(model, table, theta, squash):
     """The process as one big normal law of all cells, known or not: covariance [n c, n c], without noise."""
     cells = Cells.of(model, table, squash)
     first, second, third, fourth, (noise,), (power,) = cells.parts(theta)
-    n, c = table.values.shape
+    n = len(table.values)
     u = table.steps / table.steps[-1]
     between = model.kernel.evaluate(first, cells.features, cells.features, cells.axes).value
     shared, own, common = (
-        part.evaluate(t, u)[0]
-        for part, t in ((model.shared, second), (model.own, third), (model.common, fourth))
+        part.evaluate(t, u)[0] for part, t in ((model.shared, second), (model.own, third), (model.common, fourth))
     )
     p = u ** -math.exp(power) - 1.0
     whole = np.kron(between, shared) + np.kron(np.eye(n), own) + np.kron(np.ones((n, n)), common)
@@ -129,7 +128,9 @@ def test_predictions_and_evidence_are_those_of_one_big_normal_law(model, table):
     free = ~np.isfinite(table.values[:, -1])
     error = np.abs(np.cov(draws[:, free].T) - cov[np.ix_(ends, ends)][np.ix_(free, free)] - noise * np.eye(free.sum()))
     scale = np.sqrt(np.outer(np.diag(cov)[ends][free] + noise, np.diag(cov)[ends][free] + noise))
-    assert (error / scale).max() < 5.0 * math.sqrt(2.0 / 20_000)  # a covariance's relative error is at most sqrt(2 / draws)
+    assert (error / scale).max() < 5.0 * math.sqrt(
+        2.0 / 20_000
+    )  # a covariance's relative error is at most sqrt(2 / draws)
 
 
 def test_hyperparameters_are_fitted_to_few_cells_with_the_last_of_every_curve_among_them():

@@ -58,7 +58,7 @@ def test_what_was_never_seen_does_no_harm():
     encoding = Encoding.learn(*columns_of_table(TABLE))
     x = encoding.apply(["town", "flag", "size"], [["z"], [None], ["inf"]])
     np.testing.assert_array_equal(x, [[2.0, 1.0, 0.0, 0.0, 0.0, 1.0]])
-    with pytest.raises(DataError, match="lacks columns.*town"):
+    with pytest.raises(DataError, match=r"lacks columns.*town"):
         encoding.apply(["size", "flag"], [[1], [1]])
     with pytest.raises(DataError, match="'size' held numbers"):
         encoding.apply(["size", "flag", "town"], [["big"], [1], ["a"]])

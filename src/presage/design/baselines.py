@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class SuccessiveHalving(Search):
 
     def decide(self, board: Board, *, rng: np.random.Generator, memory: dict[str, Any]) -> list[Move]:
         rungs = rungs_at(board.curves.steps, _geometric(self.least, self.eta))
-        for lower, upper in reversed(list(zip(rungs[:-1], rungs[1:], strict=True))):
+        for lower, upper in reversed(list(pairwise(rungs))):
             there = np.flatnonzero(board.done > lower)
             best = there[np.argsort(board.curves.values[there, lower], kind="stable")][: len(there) // self.eta]
             waiting = [int(row) for row in best if board.done[row] <= upper]
@@ -86,7 +87,7 @@ def _geometric(least: float, eta: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Hyperband(Search):
-    """Brackets of successive halving that begin with many short or with few long trainings (arXiv 1603.06560, algorithm 1).
+    """Brackets of successive halving, from many short to few long trainings (arXiv 1603.06560, algorithm 1).
 
     Args:
         eta: one in so many is promoted.

@@ -47,16 +47,16 @@ def rates(
 class CurveSearch(Search):
     """Cost-aware search on a model of whole curves.
 
-    Every network, started or not, has a rate: the expected improvement on the best final value per unit of cost, under the
-    best plan that trains it up to some rung, looks, and goes on or gives up. The network with the highest rate is
-    trained up to that rung. What has been paid no longer counts, so a network on its way has an advantage over one to be
-    started: no dithering.
+    Every network, started or not, has a rate: the expected improvement on the best final value per unit of cost, under
+    the best plan that trains it up to some rung, looks, and goes on or gives up. The network with the highest rate is
+    trained up to that rung. What has been paid no longer counts, so a network on its way has an advantage over one to
+    be started: no dithering.
 
     Args:
         model: of the curves.
         rungs: shares of the training at which it may be interrupted.
         initial: networks started before the first fit.
-        first: how far they are trained before the first fit, as a share.
+        first: how far they are trained before the first fit, as a share; then the most promising one is completed.
         parallel: networks advanced together; later ones of a batch take the earlier ones' expected values as seen.
         refit: hyperparameters are fitted anew whenever the number of values has grown by this share.
     """
@@ -64,7 +64,7 @@ class CurveSearch(Search):
     model: KroneckerModel = KroneckerModel()
     rungs: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.45, 0.65)
     initial: int = 4
-    first: float = 0.2
+    first: float = 0.1
     parallel: int = 1
     refit: float = 0.4
 
@@ -90,9 +90,14 @@ class CurveSearch(Search):
         while True:
             assert isinstance(posterior, KroneckerPosterior)
             rate, rung = self.plan(board, posterior, columns)
+            if (
+                not np.isfinite(board.finals).any() and not moves
+            ):  # something to improve on, and a whole curve to learn from
+                mean = np.where(board.done > 0, posterior.marginal().mean[0], np.inf)
+                rate[int(np.argmin(mean))], rung[int(np.argmin(mean))] = np.inf, len(columns) - 1
             rate[[move.row for move in moves]] = -np.inf
             row = int(np.argmax(rate))
-            if not math.isfinite(rate[row]):
+            if rate[row] == -math.inf:
                 return moves
             moves.append(Move(row, columns[rung[row]]))
             if len(moves) >= self.parallel:

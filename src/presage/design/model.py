@@ -70,7 +70,9 @@ class DesignedModel:
         }  # fmt: skip
         arrays = self.fitted.functions.arrays()
         with open(path, "wb") as file:
-            np.savez(file, allow_pickle=False, about=np.array(json.dumps(about)), log_noise=self.fitted.log_noise, **arrays)
+            np.savez(
+                file, allow_pickle=False, about=np.array(json.dumps(about)), log_noise=self.fitted.log_noise, **arrays
+            )
 
     @staticmethod
     def load(path: str | Path) -> "DesignedModel":

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,9 @@ class NetworkObjective(Resumable):
         """Numbers of the family."""
 
     @abstractmethod
-    def fitted(self, cohort: Cohort, which: Sequence[int], rows: np.ndarray, params: dict[str, Any], seed: int) -> Fitted:
+    def fitted(
+        self, cohort: Cohort, which: Sequence[int], rows: np.ndarray, params: dict[str, Any], seed: int
+    ) -> Fitted:
         """Some networks of a cohort, that learned from these rows, as functions."""
 
     @cached_property
@@ -119,7 +122,7 @@ class NetworkObjective(Resumable):
     def weights(self, params: dict[str, Any]) -> int:
         """How many weights and biases a design has."""
         sizes = [self.x.shape[1], *self.widths(params), 1]
-        return self.members(params) * sum((a + 1) * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        return self.members(params) * sum((a + 1) * b for a, b in pairwise(sizes))
 
     def work(self, params: dict[str, Any]) -> float:
         """Multiplications of a padded network, and as much again for what every network costs."""
@@ -196,7 +199,8 @@ class NetworkObjective(Resumable):
             seeds = _seeds(seed + 7, copies * members)
             cohort = self.cohort(params, [rows] * (copies * members), seeds).advance(self.steps)
             parts = [
-                self.fitted(cohort, range(c * members, (c + 1) * members), rows, params, seed + c) for c in range(copies)
+                self.fitted(cohort, range(c * members, (c + 1) * members), rows, params, seed + c)
+                for c in range(copies)
             ]
         return joined(parts)
 
@@ -241,7 +245,9 @@ class VariationalObjective(NetworkObjective):
     def options(self, params: dict[str, Any]) -> dict[str, float]:
         return {"prior_variance": params["prior_variance"]} if "prior_variance" in params else {}
 
-    def fitted(self, cohort: Cohort, which: Sequence[int], rows: np.ndarray, params: dict[str, Any], seed: int) -> Fitted:
+    def fitted(
+        self, cohort: Cohort, which: Sequence[int], rows: np.ndarray, params: dict[str, Any], seed: int
+    ) -> Fitted:
         parts = []
         head = float(cohort.state.step[which[0]]) >= cohort.family.head_delay
         for network in which:
@@ -274,7 +280,9 @@ class EnsembleObjective(NetworkObjective):
     def options(self, params: dict[str, Any]) -> dict[str, float]:
         return {"keep": params["keep"]}
 
-    def fitted(self, cohort: Cohort, which: Sequence[int], rows: np.ndarray, params: dict[str, Any], seed: int) -> Fitted:
+    def fitted(
+        self, cohort: Cohort, which: Sequence[int], rows: np.ndarray, params: dict[str, Any], seed: int
+    ) -> Fitted:
         functions = member_functions(cohort).some(list(which))
         # The law of a new value is one normal law about the members' mean: their spread and the noise. As parts of a
         # mixture, each member has the noise that gives the whole its mean squared error on the rows learned from.

@@ -127,9 +127,7 @@ class Runs:
     @property
     def board(self) -> Board:
         work = np.array([self.objective.work(params) for params in self.candidates.params])
-        curves = Curves(
-            self.candidates.x, np.array(self.steps), self.values.copy(), columns_of(self.candidates.space)
-        )
+        curves = Curves(self.candidates.x, np.array(self.steps), self.values.copy(), columns_of(self.candidates.space))
         return Board(curves, work)
 
     @property
@@ -225,9 +223,8 @@ class Runs:
         if path.exists():
             known = json.loads(path.read_text())
             if known != json.loads(json.dumps(header)):
-                raise StudyError(
-                    f"{self.folder} holds another search: {_difference(known, header)}; name another folder, or remove it"
-                )
+                other = _difference(known, header)
+                raise StudyError(f"{self.folder} holds another search: {other}; name another folder, or remove it")
         else:
             part = path.with_name("part-search.json")
             part.write_text(json.dumps(header))

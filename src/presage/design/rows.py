@@ -174,9 +174,8 @@ def _decide(name: str, column: Sequence[Any]) -> tuple[Feature, list[str]]:
             return Feature(name, "dropped"), [f"{name}: constant, left out"]
         fill = float(np.median(there))
         if lost:
-            return Feature(name, "number", fill, True), [
-                f"{name}: {lost} missing values, filled with the median {fill:.6g} and flagged by a feature of their own"
-            ]
+            what = f"filled with the median {fill:.6g} and flagged by a feature of their own"
+            return Feature(name, "number", fill, True), [f"{name}: {lost} missing values, {what}"]
         return Feature(name, "number", fill), []
     counts = Counter("" if is_missing(value) else str(value) for value in column)
     if len(counts) == 1:

@@ -118,9 +118,7 @@ def search(
     )
 
 
-def _explore(
-    runs: Runs, began: float, budget: float, most: int | None, tell: Callable[[Runs], None] | None
-) -> None:
+def _explore(runs: Runs, began: float, budget: float, most: int | None, tell: Callable[[Runs], None] | None) -> None:
     """Decide and train while there is time for one more stretch and for the last training."""
     longest = 0.0
     while most is None or len(runs.events) < most:

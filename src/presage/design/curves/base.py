@@ -88,7 +88,7 @@ class Squash:
 
 
 class CurvePosterior(ABC):
-    """What is expected of the rows of a table, given the values known. Values are those a look would show, noise included.
+    """What is expected of the rows of a table, given the values known: values as a look would show, noise included.
 
     Attributes:
         squash: from values to the units of `marginal` and `sample`.

@@ -1,4 +1,4 @@
-"""The Gaussian-process autoregressive model (GPAR, arXiv 1802.07182): each step's value from the network and earlier values."""
+"""GPAR (arXiv 1802.07182): each step's value is a Gaussian process of the network and of earlier values."""
 
 import math
 from dataclasses import dataclass, field
@@ -109,9 +109,7 @@ class GPAR(CurveModel):
                 center, scale = units[j].tolist()
             before = self.earlier(j)
             columns = (*seen.columns, *[Column("continuous")] * len(before))
-            model = Model(
-                self.kernel(len(seen.columns), len(before)), ZeroMean(), columns, NOISE, 1e-6, None
-            )
+            model = Model(self.kernel(len(seen.columns), len(before)), ZeroMean(), columns, NOISE, 1e-6, None)
             # Where the model's vector of hyperparameters lies in that of all outputs.
             take, tied = np.empty(model.priors.size, int), 0
             if self.tied and made:
@@ -131,7 +129,9 @@ class GPAR(CurveModel):
             table = None
             if len(rows):
                 x = self.joined(seen.x[rows], _standard(latent[rows], made), before)
-                table = Table(x, model.axes.features(x), (latent[rows, j] - center) / scale, np.zeros(len(rows)), 0.0, 1.0)
+                table = Table(
+                    x, model.axes.features(x), (latent[rows, j] - center) / scale, np.zeros(len(rows)), 0.0, 1.0
+                )
             tied_at = np.concatenate([
                 take[sum(b.size for b in model.priors.blocks[:i]) :][: block.size]
                 for i, block in enumerate(model.priors.blocks) if self._is_tied(block.name)
@@ -212,7 +212,11 @@ class Output:
 
 def _standard(latent: np.ndarray, outputs: list[Output] | tuple[Output, ...]) -> np.ndarray:
     """Outputs in their own units, [n, outputs]."""
-    return np.stack([(latent[:, k] - o.center) / o.scale for k, o in enumerate(outputs)], axis=-1) if outputs else latent[:, :0]
+    return (
+        np.stack([(latent[:, k] - o.center) / o.scale for k, o in enumerate(outputs)], axis=-1)
+        if outputs
+        else latent[:, :0]
+    )
 
 
 @dataclass(frozen=True)
@@ -257,7 +261,9 @@ class GPARPosterior(CurvePosterior):
                 else:
                     # Without earlier outputs, all samples are the same points.
                     law = fitted.marginal(at.reshape(-1, at.shape[-1]) if out.before else at[0])
-                    mean, variance = (np.broadcast_to(a.reshape(-1, n), (num, n)) for a in (law.mean[0], law.variance[0]))
+                    mean, variance = (
+                        np.broadcast_to(a.reshape(-1, n), (num, n)) for a in (law.mean[0], law.variance[0])
+                    )
                     variance = variance + noise
                     drawn = mean + np.sqrt(variance) * rng.standard_normal((num, n))
             mean, variance, drawn = (
@@ -272,7 +278,8 @@ class GPARPosterior(CurvePosterior):
     def marginal(self, column: int = -1) -> Marginal:
         column = column % len(self.curves.steps)
         if column not in self.chosen:
-            raise ValueError(f"this model looks at steps {self.curves.steps[list(self.chosen)]} only, not at {self.curves.steps[column]}")
+            steps = self.curves.steps
+            raise ValueError(f"this model looks at steps {steps[list(self.chosen)]} only, not at {steps[column]}")
         mean, variance = self._laws[self.chosen.index(column)]
         return Marginal(mean, variance, np.full(len(mean), 1.0 / len(mean)))
 

@@ -4,9 +4,10 @@ The value of network i at step t is, in squashed units,
 
     y(i, t) = a + b p(t) + common(t) + shared(x_i, t) + own_i(t) + noise,      p(t) = (t / T)^-c - 1,
 
-a power law whose level a and drop b are Gaussian and integrated out, and what all curves do beside it; `shared` has covariance kernel(x, x') S(t, t'),
-`own` has covariance O(t, t') within one network and 0 between two: what its seed makes of it. T is the last step.
-Only the cells with values enter (a latent Kronecker structure, arXiv 2410.09239); they are few enough for one dense factor.
+a power law whose level a and drop b are Gaussian and integrated out, and what all curves do beside it. `shared` has
+covariance kernel(x, x') S(t, t'); `own` has covariance O(t, t') within one network and 0 between two: what its seed
+makes of it. T is the last step.
+Only the cells with values enter (a latent Kronecker structure, arXiv 2410.09239): few enough for one dense factor.
 """
 
 import math
@@ -139,7 +140,7 @@ class Plus(Temporal):
 
 @dataclass(frozen=True)
 class Decay(Temporal):
-    """variance beta^alpha / (u + u' + beta)^alpha: a mixture of exponential decays (Swersky et al., arXiv 1406.3896, eq. 6)."""
+    """variance beta^alpha / (u + u' + beta)^alpha: a mixture of exponential decays (arXiv 1406.3896, eq. 6)."""
 
     variance: float = 1.0
 
@@ -187,7 +188,9 @@ class KroneckerModel(CurveModel):
             squash, theta = Squash(*previous["squash"].tolist()), previous["theta"]
         else:
             squash = Squash.of(curves)
-            theta = self._mode(Cells.of(self, _thinned(curves), squash), None if previous is None else previous["theta"])
+            theta = self._mode(
+                Cells.of(self, _thinned(curves), squash), None if previous is None else previous["theta"]
+            )
         cells = Cells.of(self, curves, squash)
         posterior = KroneckerPosterior(squash, cells, theta)
         return CurveFit(posterior, {"theta": theta, "squash": np.array([squash.center, squash.scale])})
@@ -250,7 +253,8 @@ class Cells:
     def priors(self) -> Priors:
         return Priors((
             *self.model.kernel.blocks(self.axes), *self.model.shared.blocks(), *self.model.own.blocks(),
-            *self.model.common.blocks(), Block("noise", LogNormal(self.model.noise, 1.5), 1, math.log(1e-6), math.log(1.0)),
+            *self.model.common.blocks(),
+            Block("noise", LogNormal(self.model.noise, 1.5), 1, math.log(1e-6), math.log(1.0)),
             Block("power", LogNormal(0.5, 0.5), 1, math.log(0.05), math.log(2.0)),
         ))  # fmt: skip
 
