@@ -79,7 +79,7 @@ def summary(played: Played, spent: np.ndarray, curves: Curves, budget: float) ->
     return {
         "auc": float(regret.mean()), "regret": regret[11::12].round(4).tolist(), "reached": reached,
         "chosen": None if chosen is None else int(chosen), "started": len(set(moves.tolist())),
-        "complete": sum(cost <= budget for cost, _ in done),
+        "complete": int(sum(cost <= budget for cost, _ in done)),
     }  # fmt: skip
 
 
@@ -193,9 +193,10 @@ def do_tell(args: argparse.Namespace) -> None:
     lines = [
         "# Architecture search on the curve tables", "",
         f"`python benchmarks/architecture_search.py play`, then `tell`. Budget {BUDGET:g} complete trainings. Area: "
-        "mean regret up to the budget (0 best, 1 no better than the median network), then the cost at which half of the "
-        "seeds had reached the best 5 %. + (-): the default is significantly ahead (behind), Wilcoxon's signed-rank test "
-        "over seeds, two-sided, 5 %. Last: test log-likelihood of the chosen network on training seeds not seen.", "",
+        "mean regret up to the budget (0 best, 1 no better than the median network), then the cost at which half of "
+        "the seeds had reached the best 5 %. + (-): the default is significantly ahead (behind), by Wilcoxon's "
+        "signed-rank test over seeds, two-sided, 5 %. Last: test log-likelihood of the chosen network on training "
+        "seeds not seen.", "",
     ]  # fmt: skip
     for kind, sets in result.items():
         lines += [f"## Cost in {kind}", "", f"| set | seeds | {' | '.join(args.searches)} |"]

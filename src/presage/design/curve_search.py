@@ -103,7 +103,7 @@ class CurveSearch(Search):
             if len(moves) >= self.parallel:
                 return moves
             seen = self._expected(seen, posterior, row, int(rung[row]))
-            posterior = self.model.fit(seen, rng=rng, previous=found.state, keep=True).posterior  # type: ignore[assignment]
+            posterior = self.model.fit(seen, rng=rng, previous=found.state, keep=True).posterior
 
     def plan(self, board: Board, posterior: KroneckerPosterior, columns: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """The rate of every network, -inf for those that are done, and the rung up to which it is to be trained."""

@@ -138,7 +138,7 @@ class NetworkObjective(Resumable):
         widths = self.widths(params)
         options = {name: [value] * len(rows) for name, value in self.options(params).items()}
         networks: Networks = describe(
-            family, [widths] * len(rows), Table(self.x, self.y), rows, seeds, most=len(self.y), **options
+            family, [widths] * len(rows), Table(self.x, self.y), rows, seeds, most=len(self.y), **options  # type: ignore[arg-type]
         )  # fmt: skip
         # Absent layers pass their input on: one program serves all depths.
         depth = max(self.deepest, len(widths))

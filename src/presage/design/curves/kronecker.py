@@ -312,10 +312,10 @@ class Cells:
         u = self.u[self.column]
         by_power = -math.exp(log_power) * np.log(u) * (p + 1.0)  # dp / d log c
         parts = [
-            between.by_theta(by_kernel), [float((by_shared * slope).sum()) for slope in shared_slopes],
-            [float((by_own * slope).sum()) for slope in own_slopes],
-            [float((by_common * slope).sum()) for slope in common_slopes], [noise * float(np.trace(cotangent))],
-            [2.0 * DROP * float(p @ cotangent @ by_power)],
+            between.by_theta(by_kernel), np.array([(by_shared * slope).sum() for slope in shared_slopes]),
+            np.array([(by_own * slope).sum() for slope in own_slopes]),
+            np.array([(by_common * slope).sum() for slope in common_slopes]),
+            np.array([noise * np.trace(cotangent), 2.0 * DROP * (p @ cotangent @ by_power)]),
         ]  # fmt: skip
         gradient += np.concatenate(parts)
         return value
