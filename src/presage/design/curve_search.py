@@ -63,8 +63,8 @@ class CurveSearch(Search):
 
     model: KroneckerModel = KroneckerModel()
     rungs: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.45, 0.65)
-    initial: int = 4
-    first: float = 0.1
+    initial: int = 3
+    first: float = 0.2
     parallel: int = 1
     refit: float = 0.4
 

@@ -67,17 +67,21 @@ class Smooth(Temporal):
 
     Args:
         nu: smoothness, 1/2, 3/2 or 5/2.
-        variance: its median before the data.
+        variance: of the last step, its median before the data.
+        lengthscale: likewise, in units of log u.
+        spread: of the logarithm of the lengthscale before the data.
     """
 
     nu: float = 2.5
     variance: float = 1.0
+    lengthscale: float = 3.0
+    spread: float = 0.7
 
     def blocks(self) -> tuple[Block, ...]:
         return (
             Block("variance", LogNormal(self.variance, 1.5), 1, math.log(1e-5), math.log(1e2)),
-            Block("lengthscale", LogNormal(3.0, 0.7), 1, math.log(0.1), math.log(50.0)),
-            Block.real("slope", 0.1, 0.3, OCTAVES, lower=-1.5, upper=1.5),
+            Block("lengthscale", LogNormal(self.lengthscale, self.spread), 1, math.log(0.1), math.log(50.0)),
+            Block.real("slope", 0.05, 0.3, OCTAVES, lower=-1.5, upper=1.5),
         )
 
     def evaluate(self, theta: np.ndarray, u: np.ndarray) -> Slopes:
@@ -163,6 +167,8 @@ class Decay(Temporal):
 class KroneckerModel(CurveModel):
     """Networks x steps, as the module says; hyperparameters at their mode.
 
+    Their prior medians are about the medians of fits to the eight curve tables with many complete curves.
+
     Args:
         kernel: between networks, of variance 1.
         shared: between steps, for what networks alike have in common.
@@ -172,8 +178,8 @@ class KroneckerModel(CurveModel):
     """
 
     kernel: Kernel = Matern(lengthscale=LogNormal(0.5, 1.0), variance=None)
-    shared: Temporal = Smooth(2.5)
-    own: Temporal = Smooth(1.5, 0.1)
+    shared: Temporal = Smooth(2.5, 0.8, 1.8, 0.5)
+    own: Temporal = Smooth(1.5, 0.07, 1.1, 0.4)
     common: Temporal = Smooth(2.5)
     noise: float = 1e-3
 
