@@ -121,35 +121,38 @@ def one(name: str, seed: int, only: tuple[str, ...]) -> dict[str, Any]:
     return told
 
 
+def played_so_far(store: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """What is in the store, by set and seed."""
+    have: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in store.read_text().splitlines() if store.exists() else ():
+        told = json.loads(line)
+        have.setdefault((told["set"], told["seed"]), {}).update(told["result"])
+    return have
+
+
 def do_play(args: argparse.Namespace) -> None:
     began = time.monotonic()
     store = args.out / "architecture_search.jsonl"
-    have: dict[tuple[str, int], dict[str, Any]] = {}
-    if store.exists():
-        for line in store.read_text().splitlines():
-            told = json.loads(line)
-            have.setdefault((told["set"], told["seed"]), {}).update(told["result"])
-    with store.open("a") as file:
-        for seed in range(args.seeds):
-            for name in args.sets:
-                missing = tuple(label for label in args.searches if f"{label}/cpu" not in have.get((name, seed), {}))
-                if not missing:
-                    continue
-                if time.monotonic() - began > args.seconds:
-                    print("time is up; play again to go on")
-                    return
-                print(
-                    json.dumps({"set": name, "seed": seed, "result": one(name, seed, missing)}), file=file, flush=True
-                )
+    for seed in range(args.seeds):
+        for name in args.sets:
+            have = played_so_far(store).get((name, seed), {})  # another process may play as well
+            missing = tuple(label for label in args.searches if f"{label}/cpu" not in have)
+            if not missing:
+                continue
+            if time.monotonic() - began > args.seconds:
+                print("time is up; play again to go on")
+                return
+            line = json.dumps({"set": name, "seed": seed, "result": one(name, seed, missing)})
+            with store.open("a") as file:
+                print(line, file=file, flush=True)
     print("all played")
 
 
 def gather(args: argparse.Namespace) -> dict[str, dict[int, dict[str, Any]]]:
     """What was played, by set and seed; only seeds that all searches have played."""
     found: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in args.sets}
-    for line in (args.out / "architecture_search.jsonl").read_text().splitlines():
-        told = json.loads(line)
-        found.setdefault(told["set"], {}).setdefault(told["seed"], {}).update(told["result"])
+    for (name, seed), result in played_so_far(args.out / "architecture_search.jsonl").items():
+        found.setdefault(name, {})[seed] = result
     whole = {
         name: {s: r for s, r in seeds.items() if all(f"{label}/cpu" in r for label in args.searches)}
         for name, seeds in found.items()
