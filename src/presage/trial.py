@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from presage.dimensions import plain
 from presage.errors import TrialError
 
-State = Literal["waiting", "running", "complete", "failed"]
+State = Literal["waiting", "running", "paused", "complete", "failed"]
 FailureKind = Literal["error", "invalid", "timeout", "lost"]
 
 
@@ -67,7 +67,7 @@ class Trial:
     Attributes:
         number: 0, 1, 2, ... in the order in which the study made them.
         params: legal values by name, of the right Python types.
-        state: waiting (enqueued or interrupted), running, complete or failed.
+        state: waiting (enqueued or interrupted), running, paused (a training that can go on), complete or failed.
         values: the objective's value, in the user's units; empty unless complete.
         stddev: the value's standard error, where it was told.
         metrics: further numbers told with the value.
