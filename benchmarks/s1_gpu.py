@@ -46,9 +46,10 @@ def worker(pipe: Any, jobs: list[tuple[str, str, int]], trials: int | None) -> N
         with lock:
             pipe.send(message)
 
-    def elsewhere(self: Any, network: Any, data: Any, begin: Any, step: float, mass: Any, rng: Any, warmup: int, thin: int):  # type: ignore[no-untyped-def]  # fmt: skip
-        send(("run", mine.index, (network, self.sampler, self.draws, self.dtype), data, begin, step, mass,
-              int(rng.integers(2**31)), warmup, thin))  # fmt: skip
+    def elsewhere(self: Any, network: Any, data: Any, begin: Any, step: float, mass: Any, *more: Any) -> Any:
+        rng, *counts = more
+        kind = (network, self.sampler, self.draws, self.dtype)
+        send(("run", mine.index, kind, data, begin, step, mass, int(rng.integers(2**31)), *counts))
         return answers[mine.index].get()
 
     sample = HMCNetwork._sample

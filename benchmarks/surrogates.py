@@ -144,7 +144,7 @@ def regret(options: argparse.Namespace) -> None:
             each = (time.perf_counter() - began) / options.seeds
             print(f"{problem:10s} {trials:3d} trials  {method:10s} median regret {middle:.4g} ({low:.2g} to {high:.2g})"
                   f"  {each:.1f} s a study", flush=True)  # fmt: skip
-    record(options, {"regret": regrets})
+            record(options, {"regret": regrets})
 
 
 def command(options: argparse.Namespace) -> str:

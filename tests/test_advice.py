@@ -78,11 +78,11 @@ def test_suggestions_slower_than_the_objective(monkeypatch):
     history = study._history
     for _ in range(8):
         trial = study.ask()
-        history._change(trial.number, latency=2.0)
+        history._change(trial.number, {"latency": 2.0})
         study.tell(trial, bowl(trial.params))
     assert "slow-suggestions" in codes(study)
     for trial in history.trials:
-        history._change(trial.number, suggested=trial.finished - 60.0)
+        history._change(trial.number, {"suggested": trial.finished - 60.0})
     assert "slow-suggestions" not in codes(study)
 
 

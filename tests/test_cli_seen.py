@@ -14,6 +14,7 @@ from presage import Choice, Float, Space
 from presage.cli import _app
 from presage.progress import Live, sparkline
 from presage.report import html
+from presage.storage.schema import VERSION
 from test_cli import _alone, call, flat  # noqa: F401  # the fixture is used by being there
 
 HOSTILE = "<script>x</script>&\x1b[31m"
@@ -173,7 +174,7 @@ def test_storages_and_replays_as_json(study):
     }  # fmt: skip
     events = len(study.storage.read(study.name))
     assert json.loads(call("storage", "copy", "t.db", "--json", "-s", "s.db").stdout) == {"../a b": events}
-    assert json.loads(call("storage", "upgrade", "--json", "-s", "t.db").stdout)["is"] == 2
+    assert json.loads(call("storage", "upgrade", "--json", "-s", "t.db").stdout)["is"] == VERSION
     found = json.loads(call("replay", "--json", "-s", "s.db").stdout)
     assert found["exact"]
     assert found["suggestions"] == 8  # one of nine was enqueued

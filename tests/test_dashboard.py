@@ -55,6 +55,17 @@ def ask(port, path, *, method="GET", body=None, headers=None, host="127.0.0.1"):
     return answer.status, text, {key.lower(): value for key, value in answer.getheaders()}
 
 
+def test_a_file_that_the_browser_has_is_not_sent_again():
+    with serving(MemoryStorage()) as port:
+        status, text, headers = ask(port, "/static/app.js")
+        assert status == 200
+        assert "EventSource" in text
+        again = ask(port, "/static/app.js", headers={"If-None-Match": headers["etag"]})
+        assert (again[0], again[1]) == (304, "")
+        assert {key.lower() for key in HEADERS} <= again[2].keys()
+        assert ask(port, "/static/app.js", headers={"If-None-Match": '"older"'})[0] == 200
+
+
 def told(port, path):
     status, text, _ = ask(port, path)
     assert status == 200, text

@@ -204,6 +204,24 @@ def test_what_people_say_must_make_sense(payload):
     assert facts(history) == before
 
 
+@pytest.mark.parametrize("page", [1, 2, 7, 1000])
+def test_pages_add_up_to_the_same_and_nobody_sees_a_trial_change(monkeypatch, page):
+    monkeypatch.setattr("presage.history.PAGE", page)
+    study = Study(Space(SPACE), surrogate="random", seed=0)
+    history = History()
+    history.catch_up(study.storage, study.name)
+    first = study.ask()
+    history.catch_up(study.storage, study.name)
+    seen = history.trials[0]
+    study.tell(first, 1.0)
+    study.tell(study.ask(), failed="no")
+    study.interrupt(study.ask())
+    study.ask()
+    history.catch_up(study.storage, study.name)
+    assert facts(history) == facts(replayed(study)) == facts(study._history)
+    assert (seen.state, seen.value, history.trials[0].value) == ("running", None, 1.0)
+
+
 def test_a_copy_stays_as_it_was():
     study = Study(Space(SPACE), surrogate="random", seed=0)
     study.tell(study.ask(), 1.0)

@@ -30,6 +30,7 @@ LAYERS = """
     study
     table insight
     advice plots
+    design
     progress dashboard report
     loop
     benchmarks

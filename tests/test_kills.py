@@ -11,7 +11,7 @@ from presage.space import Float, Space
 from presage.storage import Event, open_storage
 from presage.study import Study
 from presage.testing.kills import Report, integrity, kill_test
-from presage.testing.storage import Wrapped
+from presage.testing.wrapped import Wrapped
 
 
 def test_nothing_is_lost_in_thirty_kills(tmp_path):

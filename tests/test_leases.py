@@ -21,7 +21,7 @@ from presage.storage import MemoryStorage, open_storage
 from presage.study import Study, load_study
 from presage.testing.fleet import Fleet, broken
 from presage.testing.postgres import wait_until
-from presage.testing.storage import Wrapped
+from presage.testing.wrapped import Wrapped
 from presage.trial import Failure, Outcome
 
 SPACE = Space({"x": Float(0, 1)})

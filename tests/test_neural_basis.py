@@ -10,11 +10,11 @@ import presage
 from presage import functions
 from presage.kernels import features
 from presage.observations import observe
-from presage.surrogates import BY_NAME, neural_basis
+from presage.surrogates import neural_basis, neural_posterior
 from presage.surrogates.background import InBackground
 from presage.surrogates.joint import ByConditioning
 from presage.surrogates.linear_head import LeastSquares, MeanField, ScalePrior, Scales, Weights, empty_factor, extend
-from presage.surrogates.network import Basis, Layout
+from presage.surrogates.network import Basis, Layout, tanh
 from presage.surrogates.neural_basis import NeuralBasis
 from presage.surrogates.representation import Rows, ThetaPrior, energy, refine
 from presage.testing.surrogates import (
@@ -154,8 +154,8 @@ def grown(data, x, y):
 @pytest.mark.parametrize("many", [10, 10**6], ids=["factors in the state", "factors made anew"])
 def test_a_kept_fit_with_new_rows_is_the_old_one_conditioned(monkeypatch, many):
     monkeypatch.setattr(neural_basis, "MANY", many)
-    monkeypatch.setattr(neural_basis, "WATCHED", 5)
-    monkeypatch.setattr(neural_basis, "CHUNK", 4)
+    monkeypatch.setattr(neural_posterior, "WATCHED", 5)
+    monkeypatch.setattr(neural_posterior, "CHUNK", 4)
     x = plain_points(20)
     waiting = np.arange(20) == 3  # its value comes later than those of other rows
     data = observe(x, np.where(waiting, np.nan, smooth(x)), PLAIN, pending=waiting)
@@ -224,9 +224,8 @@ def test_covariances_are_those_that_an_observation_reveals():
         np.testing.assert_allclose(own, other, atol=1e-6 * np.abs(other).max())
 
 
-def test_a_study_takes_it_by_name_and_finds_a_minimum():
-    assert isinstance(BY_NAME["neural"](), NeuralBasis)
-    study = presage.Study(functions.branin.space, surrogate=NeuralBasis(widths=(25, 25), members=2), seed=0)
+def test_a_study_with_it_finds_a_minimum():
+    study = presage.Study(functions.branin.space, surrogate=NeuralBasis(widths=(150,), members=3), seed=0)
     result = study.optimize(functions.branin, trials=30)
     # Random search is at about 1 in the median after 30 trials.
     assert result.best.value - functions.branin.minimum < 0.1
@@ -306,3 +305,9 @@ def test_a_study_stores_the_state_that_its_suggestions_come_from(tmp_path):
     for name, array in states[0].items():
         assert np.array_equal(array, states[1][name]), name
     one.tell(before, 1.0)
+
+
+def test_tanh_is_tanh():
+    x = np.concatenate([np.linspace(-25.0, 25.0, 10_001), [-1e3, 1e3]])
+    # Each of its five operations rounds numbers of at most 2 by half a unit: 5 * 2 * 1.1e-16.
+    np.testing.assert_allclose(tanh(x.copy()), np.tanh(x), rtol=0.0, atol=1.2e-15)

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
+import presage.storage.database as database
 import presage.storage.postgres as backend
 import presage.storage.sql as sql
 from conftest import corner
@@ -99,7 +100,7 @@ def test_a_server_that_is_gone_is_waited_for(caplog):
 
 
 def test_patience_ends(empty_postgres, monkeypatch):
-    monkeypatch.setattr(sql, "PATIENCE", 0.5)
+    monkeypatch.setattr(database, "PATIENCE", 0.5)
     url = sa.make_url(empty_postgres)
     proxy = Proxy(("127.0.0.1", url.port))
     with proxy, closing(open_storage(url.set(port=proxy.port).render_as_string())) as storage:
@@ -126,7 +127,7 @@ class LosesAcknowledgements:
             time.sleep(0.3)
             return commit(dialect, connection) if not after else connection.execute("SELECT 1")
 
-        monkeypatch.setattr(type(storage._engine.dialect), "do_commit", do_commit)
+        monkeypatch.setattr(type(storage._database._engine.dialect), "do_commit", do_commit)
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -139,6 +140,67 @@ def test_a_commit_whose_answer_is_lost_is_made_once(empty_postgres, monkeypatch,
         assert storage.append("a", [{"n": 2}], claims=["key"], state=b"state") == 2
         assert loses.cuts == 1
         assert storage.read("a") == [(1, {}), (2, {"n": 2})]
+
+
+def test_an_append_lost_in_a_crash_is_made_though_its_number_is_used_again(monkeypatch):
+    """PostgreSQL numbers transactions; what a crash takes with it leaves its number to somebody else, who commits."""
+    number = "SELECT pg_current_xact_id()::text"
+    with (
+        Server(settings={"wal_writer_delay": "10s"}) as server,  # so that the log has nothing of it yet
+        closing(open_storage(server.url)) as storage,
+        closing(open_storage(server.url)) as other,
+    ):
+        storage.create("a", {})
+        dialect, numbers = type(storage._database._engine.dialect), []
+        commit = dialect.do_commit
+
+        def crash(_, connection):
+            monkeypatch.setattr(dialect, "do_commit", commit)
+            numbers.append(connection.dbapi_connection.execute(number).fetchone()[0])
+            server.stop("immediate")
+            server.start()
+            while numbers[0] not in numbers[1:]:
+                assert len(numbers) < 100, "the number was due to be used again"
+                numbers.append(other._run(lambda c: c.exec_driver_sql(number).scalar(), write=True))
+            connection.dbapi_connection.commit()
+
+        monkeypatch.setattr(dialect, "do_commit", crash)
+        assert storage.append("a", [{"n": 2}], claims=["key"]) == 2
+        assert storage.read("a") == [(1, {}), (2, {"n": 2})]
+
+
+@pytest.mark.parametrize("what", ["create", "delete", "restore", "append_after"])
+def test_whatever_is_written_is_written_once(empty_postgres, monkeypatch, what):
+    with closing(open_storage(empty_postgres)) as storage, closing(open_storage(empty_postgres)) as other:
+        storage.create("a", {"n": 1})
+        snapshot = storage.snapshot("a")
+        storage.armed = True
+        storage.end = lambda pid: other._run(lambda c: c.exec_driver_sql(f"SELECT pg_terminate_backend({pid})").all())
+        loses = LosesAcknowledgements(storage, monkeypatch, after=True)
+        match what:
+            case "create":
+                storage.create("b", {"n": 1})
+            case "delete":
+                storage.delete("a")
+            case "restore":
+                storage.restore("b", snapshot)
+            case "append_after":
+                assert storage.append_after("a", lambda: ([{"n": 2}], ["key"])) == 2
+        assert loses.cuts == 1
+        assert storage.studies() == {"delete": [], "append_after": ["a"]}.get(what, ["a", "b"])
+
+
+def test_receipts_are_few_and_old_ones_are_forgotten(empty_postgres):
+    count = "SELECT count(*) FROM presage_receipts"
+    with closing(open_storage(empty_postgres)) as storage:
+        storage.create("a", {})
+        for _ in range(5):
+            storage.append("a", [{}])
+        assert storage._run(lambda c: c.exec_driver_sql(count).scalar()) == 1
+        storage._run(lambda c: c.exec_driver_sql("UPDATE presage_receipts SET at = at - 90000"), write=True)
+    with closing(open_storage(empty_postgres)) as storage:
+        storage.append("a", [{}])
+        assert storage._run(lambda c: c.exec_driver_sql(count).scalar()) == 1
 
 
 def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others(empty_postgres, monkeypatch):

@@ -19,7 +19,7 @@ from presage.replay import replay
 from presage.space import Choice, Float, Int, Space
 from presage.storage import Event, MemoryStorage, open_storage
 from presage.study import Study
-from presage.testing.storage import Wrapped
+from presage.testing.wrapped import Wrapped
 
 MIXED = Space(
     {

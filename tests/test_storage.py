@@ -119,9 +119,9 @@ def test_a_locked_file_can_be_read_and_says_so_when_written(path, monkeypatch):
 def test_a_newer_schema_is_refused(path):
     open_storage(path).close()
     with closing(sqlite3.connect(path)) as raw:
-        raw.execute("UPDATE presage_schema SET version = 3")
+        raw.execute("UPDATE presage_schema SET version = 99")
         raw.commit()
-    with pytest.raises(StorageError, match=r"up to version 2, but .*study\.db has version 3; upgrade presage"):
+    with pytest.raises(StorageError, match=r"up to version 3, but .*study\.db has version 99; upgrade presage"):
         open_storage(path)
 
 
@@ -159,7 +159,7 @@ def test_an_append_is_one_immediate_transaction_of_few_statements(path):
     with closing(SQLStorage(f"sqlite:///{path}")) as storage:
         storage.create("a", {})
         statements = []
-        connection = storage._engine.raw_connection()
+        connection = storage._database._engine.raw_connection()
         connection.driver_connection.set_trace_callback(statements.append)
         connection.close()
         storage.append("a", [{}])
@@ -225,7 +225,7 @@ thread.start()
 to_child, parent_left = os.pipe()
 if os.fork() == 0:
     os.close(parent_left)
-    assert storage._engine is None
+    assert storage._database._engine is None
     storage.append("a", [{"by": "child"}])
     os.read(to_child, 1)  # returns when the parent is gone
     stranger = "import sys; from presage.storage import open_storage; s = open_storage(sys.argv[1]);"

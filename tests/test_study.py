@@ -16,7 +16,7 @@ from presage.acquisitions import LogExpectedImprovement
 from presage.errors import PresageError, SpaceError, SpaceExhausted, StudyError, TooManyFailures, TrialError
 from presage.storage import MemoryStorage, open_storage
 from presage.surrogates import GaussianProcess, Surrogate
-from presage.trial import Failure, Outcome
+from presage.trial import Failure, Outcome, usable
 
 LINE = Space({"x": Float(0, 1)})
 SQUARE = Space({"x": Float(-5, 10), "y": Float(0, 15)})
@@ -595,6 +595,22 @@ def test_failures_are_learned_from():
         failures += sum(t.state == "failed" for t in study.trials[8:])
         assert study.best.value < -2
     assert failures <= 15  # of 75; chance gives 30 with a standard deviation of 4.2
+
+
+def test_a_run_in_which_nothing_ever_worked_says_nothing_about_the_points():
+    """A mistake in the objective, mended before the second run, must not keep the search away from where it failed."""
+    study = Study(SQUARE, seed=0)
+    with pytest.raises(TooManyFailures):
+        study.optimize(lambda params: undefined, 20, max_failures=5)
+    study.optimize(lambda params: params["x"], 8)
+    assert states(study) == ["failed"] * 5 + ["complete"] * 3
+    assert not study._history.observations().failed.any()
+    # A run that worked is believed, in what failed before its first value too.
+    other = Study(SQUARE, seed=0)
+    values = iter([None, None, 1.0, 2.0, None])
+    other.optimize(lambda params: usable(next(values)), 5)
+    assert states(other) == ["failed"] * 2 + ["complete"] * 2 + ["failed"]
+    assert other._history.observations().failed.sum() == 3
 
 
 def test_a_lost_worker_says_nothing_about_the_point():

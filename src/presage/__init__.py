@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from presage import (
         acquisitions,
         advice,
+        design,
         executors,
         functions,
         insight,
@@ -41,14 +42,14 @@ _HOME = {
     "PresageError": "errors", "SpaceExhausted": "errors", "TooManyFailures": "errors",
 }  # fmt: skip
 _MODULES = (
-    "acquisitions", "advice", "executors", "functions", "insight", "plots", "proposers", "storage", "surrogates",
-    "testing",
+    "acquisitions", "advice", "design", "executors", "functions", "insight", "plots", "proposers", "storage",
+    "surrogates", "testing",
 )  # fmt: skip
 
 __all__ = [
     "Choice", "Constant", "Float", "Int", "PresageError", "Result", "Space", "SpaceExhausted", "Study",
-    "TooManyFailures", "Trial", "acquisitions", "advice", "executors", "functions", "insight", "load_study", "maximize",
-    "minimize", "plots", "proposers", "storage", "surrogates", "testing",
+    "TooManyFailures", "Trial", "acquisitions", "advice", "design", "executors", "functions", "insight", "load_study",
+    "maximize", "minimize", "plots", "proposers", "storage", "surrogates", "testing",
 ]  # fmt: skip
 
 

@@ -374,10 +374,13 @@ class Constant(_Graded):
         return self.value
 
 
+_text = json.JSONEncoder(sort_keys=True, allow_nan=False).encode  # json.dumps would make one for every call
+
+
 def json_key(value: Any, what: str) -> str:
     """The value's JSON text, by which options and points are told apart."""
     try:
-        return json.dumps(value, sort_keys=True, allow_nan=False)
+        return _text(value)
     except (TypeError, ValueError):
         remedy = "use a name for it and look the object up inside the objective"
         raise SpaceError(f"{what} must be something JSON can hold, but got {value!r}; {remedy}") from None

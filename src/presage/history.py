@@ -1,8 +1,11 @@
 """A study's past: what its events add up to. Live studies and resumed ones are made by the same replay."""
 
-import math
+import gc
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from math import isfinite
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,11 @@ import numpy as np
 from presage.errors import SpaceError, StorageError
 from presage.observations import Observations, columns_of, observe
 from presage.space import Constraint, Space, point_key
-from presage.storage import Event
+from presage.storage import Event, Storage
 from presage.trial import Failure, Late, Trial
 
 FORMAT = 1  # of the events; a later presage reads every earlier one
+PAGE = 2000  # events that are read at once, so that a long study does not lie in memory twice
 ACTIONS = ("pause", "resume", "stop")  # that people may ask of all runs of a study
 
 
@@ -57,6 +61,9 @@ class History:
         self.best: int | None = None
         self.since_best = 0
         self._constraints = tuple(constraints)
+        self._unseen: int | None = None  # trials from this number on were made in the catching up that is under way
+        self._respaced = False  # the space is another than some trials were made in
+        self._early: set[int] = set()  # trials that failed before any had a value
         self._points: list[np.ndarray] = []
         self._tried: Counter[str] = Counter()
         self._tried_upto = 0
@@ -67,23 +74,38 @@ class History:
             "late": self._on_late, "added": self._on_added, "control": self._on_control, "note": self._on_note,
         }  # fmt: skip
 
-    def apply(self, event: Event) -> None:
-        """Take in the next event; StorageError for one that cannot be."""
-        seq, payload = event
-        kind = payload.get("type")
-        take = self._take.get(kind) if isinstance(kind, str) else None
-        if seq != self.seq + 1 or take is None or (kind == "created") != (seq == 1):
-            raise StorageError(
-                f"event {self.seq + 1} must come next and be known, but got {seq}: {_short(payload)}; upgrade presage?"
-            )
-        try:
-            take(payload)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SpaceError) as error:
-            raise StorageError(
-                f"event {seq} must make sense, but got {_short(payload)} ({type(error).__name__}: {error}); "
-                "the storage was damaged or edited: restore it from a copy"
-            ) from error
-        self.seq = seq
+    def catch_up(self, storage: Storage, name: str) -> None:
+        """Take in what a storage has of a study and this has not; StorageError for an event that cannot be."""
+        with nullcontext() if self.seq else _many_objects():
+            self._unseen = len(self.trials)
+            try:
+                while True:
+                    events = storage.read(name, self.seq, PAGE)
+                    self.apply(*events)
+                    if len(events) < PAGE:
+                        return
+            finally:
+                self._unseen = None
+
+    def apply(self, *events: Event) -> None:
+        """Take in the next events; StorageError for one that cannot be."""
+        takes = self._take
+        for seq, payload in events:
+            kind = payload.get("type")
+            take = takes.get(kind) if isinstance(kind, str) else None
+            if seq != self.seq + 1 or take is None or (kind == "created") != (seq == 1):
+                raise StorageError(
+                    f"event {self.seq + 1} must come next and be known, but got {seq}: {_short(payload)}; "
+                    "upgrade presage?"
+                )
+            try:
+                take(payload)
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SpaceError) as error:
+                raise StorageError(
+                    f"event {seq} must make sense, but got {_short(payload)} ({type(error).__name__}: {error}); "
+                    "the storage was damaged or edited: restore it from a copy"
+                ) from error
+            self.seq = seq
 
     def _on_created(self, payload: dict[str, Any]) -> None:
         if payload.get("format", 1) > FORMAT:
@@ -109,12 +131,13 @@ class History:
 
     def _on_space(self, payload: dict[str, Any]) -> None:
         self._take_space(payload["space"])
+        self._respaced = True
         self._points, self._tried, self._tried_upto = [], Counter(), 0
 
-    def _add(self, number: Any, params: dict[str, Any], **fields: Any) -> None:
+    def _add(self, number: Any, params: dict[str, Any], fields: dict[str, Any]) -> None:
         if type(number) is not int or number != len(self.trials):
             raise StorageError(f"trial {len(self.trials)} must come next, but got {_short(number)}")
-        fields |= {"number": number, "params": self.space.complete(params)}
+        fields["number"], fields["params"] = number, self.space.complete(params)
         self.trials.append(Trial.quick(fields))
 
     def _number(self, payload: dict[str, Any]) -> int:
@@ -123,18 +146,21 @@ class History:
             raise IndexError(f"trials go from 0 to {len(self.trials) - 1}")
         return number
 
-    def _change(self, number: int, **fields: Any) -> None:
-        self.trials[number] = self.trials[number].but(**fields)
+    def _change(self, number: int, fields: dict[str, Any]) -> None:
+        if self._unseen is not None and number >= self._unseen:  # nobody has it yet, so none is needed that differs
+            vars(self.trials[number]).update(fields)
+        else:
+            self.trials[number] = self.trials[number].but(fields)
 
     def _on_suggested(self, payload: dict[str, Any]) -> None:
-        number = payload["number"]
-        owner, at, latency = str(payload["owner"]), _number(payload["at"]), _number(payload.get("latency", 0.0))
-        self._add(number, payload["params"], source=str(payload["source"]), suggested=at, latency=latency)
+        number, owner = payload["number"], intern(str(payload["owner"]))  # few owners, many trials
+        at, latency = _number(payload["at"]), _number(payload.get("latency", 0.0))
+        self._add(number, payload["params"], {"source": str(payload["source"]), "suggested": at, "latency": latency})
         self.owners[number] = self.ran_by[number] = owner
-        self.handed[number] += 1
+        self.handed[number] = 1
 
     def _on_enqueued(self, payload: dict[str, Any]) -> None:
-        self._add(payload["number"], payload["params"], state="waiting", source="enqueued")
+        self._add(payload["number"], payload["params"], {"state": "waiting", "source": "enqueued"})
         self.waiting.add(payload["number"])
 
     def _on_started(self, payload: dict[str, Any]) -> None:
@@ -144,7 +170,7 @@ class History:
         self.handed[number] += 1
         if self.trials[number].finished is not None:  # told meanwhile by somebody who had only its number
             return
-        self._change(number, state="running", attempt=attempt, suggested=at)
+        self._change(number, {"state": "running", "attempt": attempt, "suggested": at})
         self.waiting.discard(number)
         self.owners[number] = self.ran_by[number] = owner
 
@@ -153,23 +179,28 @@ class History:
         mine = payload.get("owner", self.owners.get(number)) == self.owners.get(number)
         if self.trials[number].state != "running" or not mine:  # ended, or somebody else's by now
             return
-        self._change(number, state="waiting", attempt=self.trials[number].attempt + bool(payload.get("lost")))
+        attempt = self.trials[number].attempt + bool(payload.get("lost"))
+        self._change(number, {"state": "waiting", "attempt": attempt})
         self.owners.pop(number, None)
         self.waiting.add(number)
 
     def _on_told(self, payload: dict[str, Any]) -> None:
         stddev = payload.get("stddev")
         values = tuple(map(_number, payload["values"]))
-        fields: dict[str, Any] = {"stddev": None if stddev is None else _number(stddev)}
+        fields: dict[str, Any] = {"state": "complete", "values": values}
+        if stddev is not None:
+            fields["stddev"] = _number(stddev)
         if "metrics" in payload:
             fields["metrics"] = {str(name): _number(value) for name, value in payload["metrics"].items()}
-        self._finish(payload, state="complete", values=values, **fields)
+        self._finish(payload, fields)
         self._value(payload["number"], values[0])
 
     def _on_failed(self, payload: dict[str, Any]) -> None:
-        self._finish(payload, state="failed", failure=_failure(payload))
+        self._finish(payload, {"state": "failed", "failure": _failure(payload)})
+        if self.best is None:
+            self._early.add(payload["number"])
 
-    def _finish(self, payload: dict[str, Any], **fields: Any) -> None:
+    def _finish(self, payload: dict[str, Any], fields: dict[str, Any]) -> None:
         number = self._number(payload)
         trial = self.trials[number]
         if trial.finished is not None:
@@ -179,7 +210,8 @@ class History:
         if "late" in payload:  # its worker had lost it, and was the first to tell all the same
             value = fields["values"][0] if "values" in fields else None
             fields["late"] = (*trial.late, Late(int(payload["late"]), value, True))
-        self._change(number, finished=_number(payload["at"]), **fields)
+        fields["finished"] = _number(payload["at"])
+        self._change(number, fields)
         self.owners.pop(number, None)
         self.waiting.discard(number)
         self.finished += 1
@@ -190,22 +222,23 @@ class History:
         value = _number(payload["values"][0]) if "values" in payload else None
         failure = None if value is not None else _failure(payload)
         late = Late(int(payload["late"]), value, False, failure)
-        self._change(number, late=(*self.trials[number].late, late))
+        self._change(number, {"late": (*self.trials[number].late, late)})
 
     def _on_added(self, payload: dict[str, Any]) -> None:
         """Trials told without having been asked."""
         at = _number(payload["at"])
         for number, row in enumerate(payload["trials"], payload["number"]):
-            values, stddev = tuple(_number(value) for value in row["values"]), row.get("stddev")
-            self._add(
-                number, row["params"], state="complete", values=values, source="told", finished=at,
-                stddev=None if stddev is None else _number(stddev),
-            )  # fmt: skip
+            values, stddev = tuple(map(_number, row["values"])), row.get("stddev")
+            fields = {"state": "complete", "values": values, "source": "told", "finished": at}
+            if stddev is not None:
+                fields["stddev"] = _number(stddev)
+            self._add(number, row["params"], fields)
             self.finished += 1
             self._value(number, values[0])
 
     def _value(self, number: int, value: float) -> None:
-        if self.best is None or self.sign * value < self.sign * self.trials[self.best].values[0]:
+        sign = self.sign
+        if self.best is None or sign * value < sign * self.trials[self.best].values[0]:
             self.best, self.since_best = number, 0
         else:
             self.since_best += 1
@@ -246,9 +279,17 @@ class History:
     def tried(self) -> Counter[str]:
         """How often each point was handed out or told, by its key."""
         for trial in self.trials[self._tried_upto :]:
-            self._tried[point_key(self.space.complete(trial.params))] += 1
+            params = self.space.complete(trial.params) if self._respaced else trial.params
+            self._tried[point_key(params)] += 1
         self._tried_upto = len(self.trials)
         return self._tried
+
+    def _doubted(self) -> set[int]:
+        """Failures before the first value, of runs that never came to one: a mistake in a script, not the point."""
+        if not self._early:
+            return set()
+        fine = {self.ran_by.get(t.number) for t in self.trials if t.values} | {None}
+        return {number for number in self._early if self.ran_by.get(number) not in fine}
 
     @property
     def sign(self) -> float:
@@ -257,9 +298,11 @@ class History:
 
     def observations(self) -> Observations:
         """What surrogates see; lost trials and waiting ones say nothing. Rows are in the order of trial numbers."""
+        doubted = self._doubted()
         rows = [
             t for t in self.trials
-            if t.state in ("complete", "running") or (t.failure is not None and t.failure.kind != "lost")
+            if t.state in ("complete", "running")
+            or (t.failure is not None and t.failure.kind != "lost" and t.number not in doubted)
         ]  # fmt: skip
         columns = columns_of(self.space)
         points = self.points
@@ -272,8 +315,24 @@ class History:
         )  # fmt: skip
 
 
+@contextmanager
+def _many_objects() -> Iterator[None]:
+    """No garbage collection: while a long study is read all objects are new, and looking through them again and again
+    takes as long as making them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # there and back they count as old, and are not looked through at once
+            gc.freeze()
+            gc.unfreeze()
+        if was:
+            gc.enable()
+
+
 def _number(value: Any) -> float:
-    if type(value) not in (float, int) or not math.isfinite(value):
+    if (type(value) is not float and type(value) is not int) or not isfinite(value):
         raise TypeError(f"a number must be finite, but got {_short(value)}")
     return value
 

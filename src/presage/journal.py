@@ -1,10 +1,8 @@
 """A study's events and fit state, kept in step with its storage."""
 
-import gc
 import io
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,9 +30,8 @@ class Journal:
 
     def sync(self) -> None:
         """Take in what other processes, or this one, have added."""
-        with self.lock, nullcontext() if self.history.seq else _many_objects():
-            for event in self.storage.read(self.name, self.history.seq):
-                self.history.apply(event)
+        with self.lock:
+            self.history.catch_up(self.storage, self.name)
 
     def append(self, events: list[dict[str, Any]], claims: Iterable[str] = (), state: Arrays | None = None) -> None:
         """Add events; Conflict if a claim is taken, and then nothing is added."""
@@ -50,19 +47,6 @@ class Journal:
         if stored is not None:
             self._state_seq, self._state = stored[0], unpack(stored[1])
         return self._state
-
-
-@contextmanager
-def _many_objects() -> Iterator[None]:
-    """No garbage collection: while a long study is read all objects are new, and looking through them again and again
-    takes as long as making them."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def pack(state: Arrays) -> bytes:

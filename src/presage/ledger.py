@@ -43,7 +43,9 @@ class Ledger(Journal):
             events, _ = self._chosen(lease, suggester, settings, count)
             return [*events], [f"number:{first}"]
 
-        # Random points are made in no time, and nobody needs to lose a race for a number.
+        # Random points are made in no time, and nobody needs to lose a race for a number. A first look at all that was
+        # tried does take time, and is taken before others have to wait.
+        _ = self.history.tried
         self.storage.append_after(self.name, make)
         self.sync()
         return [trial for trial in self.history.trials[first:] if self.history.owners.get(trial.number) == lease.owner]

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,12 +56,12 @@ class Space(Mapping[str, Dimension]):
         self._points: list[np.ndarray] | None = None
         self._quick = self._quick_checks()
 
-    def _quick_checks(self) -> list[tuple[str, Callable[[Any], bool]]] | None:
-        """Per name, whether a value is surely legal and of the right type as it is; None for spaces with more to it.
+    def _quick_checks(self) -> list[tuple[str, type, Any, Any, frozenset[str]]] | None:
+        """Per name, what is surely legal as it is: the type, and bounds or texts; None for spaces with more to it.
 
         A study with 100,000 trials is opened in a quarter of the time.
         """
-        checks: list[tuple[str, Callable[[Any], bool]]] = []
+        checks: list[tuple[str, type, Any, Any, frozenset[str]]] = []
         for name, axis in self._dimensions.items():
             if (
                 axis.when is not None
@@ -70,7 +69,11 @@ class Space(Mapping[str, Dimension]):
                 or (isinstance(axis, Float) and axis.step is not None)
             ):
                 return None
-            checks.append((name, _within(axis) if isinstance(axis, Float | Int) else _among(axis)))
+            if isinstance(axis, Float | Int):
+                checks.append((name, float if isinstance(axis, Float) else int, axis.low, axis.high, frozenset()))
+            else:
+                texts = frozenset(option for option in getattr(axis, "options", ()) if type(option) is str)
+                checks.append((name, str, "", "", texts))
         return checks
 
     def _add(self, name: str, dimension: Dimension) -> None:
@@ -173,11 +176,13 @@ class Space(Mapping[str, Dimension]):
 
     def complete(self, params: Mapping[str, Any]) -> Params:
         """As `check`, without the constraints."""
-        if not isinstance(params, Mapping):
+        if type(params) is not dict and not isinstance(params, Mapping):  # the second question takes long
             raise SpaceError(f"params must be a dictionary, but got {params!r}")
         if self._quick is not None and len(params) == len(self._quick):
-            for (name, fits), (given, value) in zip(self._quick, params.items(), strict=True):
-                if name != given or not fits(value):
+            for (name, kind, low, high, texts), (given, value) in zip(self._quick, params.items(), strict=True):
+                if name != given or type(value) is not kind:
+                    break
+                if value not in texts if kind is str else not low <= value <= high:
                     break
             else:
                 return dict(params)
@@ -294,23 +299,6 @@ class Space(Mapping[str, Dimension]):
     def from_json(payload: Mapping[str, Any], constraints: Iterable[Constraint] = ()) -> "Space":
         """The space that `to_json` wrote; constraints are callables and must be given again."""
         return Space({name: from_json(axis) for name, axis in payload["dimensions"]}, constraints=constraints)
-
-
-def _within(axis: Float | Int) -> Callable[[Any], bool]:
-    return partial(_is_within, float if isinstance(axis, Float) else int, axis.low, axis.high)
-
-
-def _is_within(kind: type, low: Any, high: Any, value: Any) -> bool:
-    return type(value) is kind and low <= value <= high
-
-
-def _among(axis: Dimension) -> Callable[[Any], bool]:
-    texts = frozenset(option for option in getattr(axis, "options", ()) if type(option) is str)
-    return partial(_is_among, texts)
-
-
-def _is_among(texts: frozenset[str], value: Any) -> bool:
-    return type(value) is str and value in texts
 
 
 def point_key(params: Params) -> str:

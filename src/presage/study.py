@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from presage.surrogates import Posterior, Surrogate
 
 Direction = Literal["minimize", "maximize"]
-ROWS = 1000  # observations per event when many are told at once
+ROWS = 100  # observations per event when many are told at once: few enough that a page of events fits in memory
 
 
 class Prediction(NamedTuple):

@@ -3,13 +3,13 @@
 import math
 import traceback as _traceback
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from presage.dimensions import plain
 from presage.errors import TrialError
 
-State = Literal["waiting", "running", "complete", "failed"]
+State = Literal["waiting", "running", "paused", "complete", "failed"]
 FailureKind = Literal["error", "invalid", "timeout", "lost"]
 
 
@@ -67,7 +67,7 @@ class Trial:
     Attributes:
         number: 0, 1, 2, ... in the order in which the study made them.
         params: legal values by name, of the right Python types.
-        state: waiting (enqueued or interrupted), running, complete or failed.
+        state: waiting (enqueued or interrupted), running, paused (a training that can go on), complete or failed.
         values: the objective's value, in the user's units; empty unless complete.
         stddev: the value's standard error, where it was told.
         metrics: further numbers told with the value.
@@ -98,16 +98,20 @@ class Trial:
 
     @staticmethod
     def quick(fields: dict[str, Any]) -> "Trial":
-        """Trial(**fields), for those who make a hundred thousand: a frozen dataclass sets its fields one by one."""
+        """Trial(**fields) for those who make a hundred thousand; takes the dictionary as its own.
+
+        A frozen dataclass sets its fields one by one, and also those that are as in the class.
+        """
         new = object.__new__(Trial)
-        new.__dict__.update(_DEFAULTS, metrics={}, reports=[])
-        new.__dict__.update(fields)
+        fields["metrics"], fields["reports"] = {}, []
+        object.__setattr__(new, "__dict__", fields)
         return new
 
-    def but(self, **fields: Any) -> "Trial":
+    def but(self, fields: dict[str, Any]) -> "Trial":
         """The trial with some fields changed; `dataclasses.replace`, which checks no more, is slow."""
         new = object.__new__(Trial)
-        new.__dict__.update(self.__dict__, **fields)
+        new.__dict__.update(self.__dict__)
+        new.__dict__.update(fields)
         return new
 
     @property
@@ -130,9 +134,6 @@ class Trial:
             "finished": self.finished, "latency": self.latency,
             "late": [{"attempt": late.attempt, "value": late.value, "counts": late.counts} for late in self.late],
         }  # fmt: skip
-
-
-_DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}
 
 
 def usable(value: Any, what: str = "a value") -> float:

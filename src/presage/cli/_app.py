@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 from presage.cli import (
     dashboard,
     demo,
+    design,
     doctor,
     export,
     init,
@@ -45,8 +46,8 @@ def _flowing(doc: str | None) -> str:
 
 
 COMMANDS = (
-    run.run, worker.worker, demo.demo, list.list_studies, show.show, export.export, plot.plot, report.report,
-    dashboard.dashboard, replay.replay_study, init.init, doctor.doctor,
+    run.run, worker.worker, demo.demo, design.design, list.list_studies, show.show, export.export, plot.plot,
+    report.report, dashboard.dashboard, replay.replay_study, init.init, doctor.doctor,
 )  # fmt: skip
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for command in COMMANDS:

@@ -60,20 +60,30 @@ class Command:
     def value(self, output: str) -> float:
         """The number that the last line of output holds, or a TrialError that shows the line."""
         last = last_line(output)
+        got = f"got {line(last)!r}" if last else "there was no output"
         if self.json_field is None:
             try:
-                return usable(float(last))
-            except ValueError:  # TrialError is one
-                got = f"got {line(last)!r}" if last else "there was no output"
+                number = float(last)
+            except ValueError:
                 remedy = "print the number alone at the end, or use --json-field"
-                raise TrialError(f"the last line of output must be a finite number, but {got}; {remedy}") from None
+                raise Unreadable(f"the last line of output must be a finite number, but {got}; {remedy}") from None
+            try:
+                return usable(number)
+            except TrialError:
+                raise TrialError(f"the last line of output must be a finite number, but {got}") from None
+        rule = f"the last line of output must be a JSON object with a finite number as {self.json_field!r}"
         try:
-            return usable(_inside(json.loads(last), self.json_field), f"field {self.json_field!r}")
-        except (ValueError, RecursionError) as error:
-            rule = f"the last line of output must be a JSON object with a finite number as {self.json_field!r}"
-            got = f"got {line(last)!r}" if last else "there was no output"
-            why = f" ({error})" if isinstance(error, TrialError) else ""
-            raise TrialError(f"{rule}, but {got}{why}") from None
+            inside = _inside(json.loads(last), self.json_field)
+        except (ValueError, RecursionError):
+            raise Unreadable(f"{rule}, but {got}") from None
+        try:
+            return usable(inside, f"field {self.json_field!r}")
+        except TrialError as error:
+            raise TrialError(f"{rule}, but {got} ({error})") from None
+
+
+class Unreadable(TrialError):
+    """Output that has no number where one is due, which says more about the command than about the params."""
 
 
 def check_command(template: Sequence[str], names: Sequence[str]) -> None:
@@ -126,10 +136,15 @@ class CommandRunner(Runner):
     Args:
         workers: commands at once.
         timeout: seconds after which a command is ended, with all that it started.
+
+    Attributes:
+        proven: whether a value was ever read. Until then output that cannot be read ends the run: the next trials,
+            which may take hours each, would print no better.
     """
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
         self.workers = workers
+        self.proven = False
         self._timeout = timeout
         self._lock = threading.Lock()
         self._stopped = False
@@ -173,8 +188,12 @@ class CommandRunner(Runner):
                 message = f"{ending}: {line(why)}" if why else ending
                 return Outcome(failure=Failure("error", message, _record(arguments, errors, ending)))
             try:
-                return Outcome(command.value(_tail(output, OUTPUT_TAIL)))
+                value = command.value(_tail(output, OUTPUT_TAIL))
+                self.proven = True
+                return Outcome(value)
             except TrialError as error:
+                if isinstance(error, Unreadable) and not self.proven:
+                    raise
                 return Outcome(failure=Failure("invalid", str(error), _record(arguments, errors, str(error))))
 
     def _start(self, arguments: list[str], trial: Trial, *files: IO[bytes]) -> "subprocess.Popen[bytes] | None":

@@ -53,8 +53,7 @@ def replay(storage: "Storage", name: str) -> "History":
     from presage.history import History
 
     history = History()
-    for event in storage.read(name):
-        history.apply(event)
+    history.catch_up(storage, name)
     return history
 
 

@@ -15,7 +15,7 @@ from presage.cli._studies import StorageOption, replay, shown
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
-    from presage.executors import Runner
+    from presage.cli._command import CommandRunner
     from presage.loop import Callback, Result
     from presage.space import Space
     from presage.study import Study
@@ -110,6 +110,8 @@ def run(
     if not study.trials:  # one that is continued has had them
         for point in points:
             study.enqueue(point)
+    if runner is not None:
+        runner.proven = study._history.best is not None
     if not quiet:
         _greet(study, storage, trials)
     with _signals() as received:
@@ -152,7 +154,7 @@ def _print_json(result: "Result") -> None:
 
 def _parse(
     what: list[str], params: list[str], json_field: str | None, jobs: int, timeout: float | None
-) -> "tuple[Space, Objective, Runner | None]":
+) -> "tuple[Space, Objective, CommandRunner | None]":
     """The space, the objective and, for a command, what runs it. All that is wrong here is wrong usage."""
     from presage.cli._command import Command, CommandRunner, check_command
     from presage.cli._objective import TARGET, find_space, load_objective

@@ -72,7 +72,8 @@ def worker(
     if as_json:
         _print_json(result)
     elif not quiet:
-        err().print(f"The study has {study._history.finished} trials ({result.stopped}).", style="dim")
+        why = "" if result.stopped == "trials" else f"; this worker ends ({result.stopped})"
+        err().print(f"The study has {study._history.finished} finished trials{why}.", style="dim")
 
 
 def _join(

@@ -6,6 +6,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -14,7 +15,6 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import (
-    FileResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
@@ -178,17 +178,15 @@ def create_app(storage: Storage, *, token: str | None = None, loopback: bool = T
         return PlainTextResponse(text, media_type="text/csv", headers={"Content-Disposition": place})
 
     async def page(request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", media_type="text/html", headers={"Cache-Control": "no-cache"})
+        return _file(request, "index.html")
 
     async def static(request: Request) -> Response:
         file = request.path_params["file"]
-        if file not in FILES:
-            return PlainTextResponse("Not found", 404)
-        return FileResponse(STATIC / file, media_type=FILES[file], headers={"Cache-Control": "no-cache"})
+        return _file(request, file) if file in FILES else PlainTextResponse("Not found", 404)
 
     async def login(request: Request) -> Response:
         if request.method == "GET":
-            return FileResponse(STATIC / "login.html", media_type="text/html")
+            return _file(request, "login.html")
         given = json.loads(await _body(request)).get("token", "")
         if token is None or not hmac.compare_digest(str(given).encode(), token.encode()):
             return JSONResponse({"error": "That is not the token."}, 403)
@@ -264,6 +262,21 @@ class _Guard:
         if hmac.compare_digest(header.encode(), f"Bearer {self.token}".encode()):
             return None
         return RedirectResponse("/login", 303) if path == "/" else PlainTextResponse("A token is needed.", 401)
+
+
+@cache
+def _content(file: str) -> tuple[bytes, str]:
+    content = (STATIC / file).read_bytes()
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _file(request: Request, file: str) -> Response:
+    """A file of the page, from memory: read in a thread it would wait for those that take in a large study."""
+    content, tag = _content(file)
+    headers = {"Cache-Control": "no-cache", "ETag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=FILES.get(file, "text/html"), headers=headers)
 
 
 def _foreign(request: Request) -> str | None:

@@ -253,8 +253,10 @@ def describe(axis: Dimension) -> dict[str, Any]:
 
 def finite(value: Any) -> Any:
     """Plain data without what JSON has no word for."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str | int):
+        return value
     if isinstance(value, Mapping):
         return {str(key): finite(inside) for key, inside in value.items()}
     if isinstance(value, list | tuple):

@@ -81,7 +81,12 @@ def _ray(address: str, workers: int | None) -> Runner:
     ray = _import("ray", "ray")
     ours = not ray.is_initialized()
     if ours:
-        local = {"num_cpus": workers or os.cpu_count(), "include_dashboard": False, "_node_ip_address": LOOPBACK}
+        # Ray gives its workers a low priority. Here trials are all there is to do, and on a busy machine the first ones
+        # waited two minutes for their processes.
+        local = {
+            "num_cpus": workers or os.cpu_count(), "include_dashboard": False, "_node_ip_address": LOOPBACK,
+            "_system_config": {"worker_niceness": 0},
+        }  # fmt: skip
         try:
             ray.init(f"ray://{address}" if address else "local", **{} if address else local, log_to_driver=True)
         except (OSError, RuntimeError) as error:

@@ -51,8 +51,7 @@ class Record:
     def open(storage: Storage, name: str) -> "Record":
         """The study of that name as it is now."""
         history = History()
-        for event in storage.read(name):
-            history.apply(event)
+        history.catch_up(storage, name)
         return Record.after(history, storage, name)
 
     @staticmethod

@@ -14,8 +14,8 @@ class Backend(ABC):
         clock: SQL for the database's own time, in seconds since the epoch.
         insert: the dialect's INSERT, which knows ON CONFLICT.
         append: SQL that appends events and claims in one statement, where the way to the database is long; it is given
-            name, keys, payloads and their numbers, and gives id, the last sequence number, how many claims were free,
-            and a receipt; or no row for an unknown study.
+            name, keys, payloads and their numbers, and gives id, the last sequence number and how many claims were
+            free; or no row for an unknown study.
     """
 
     place: str
@@ -46,13 +46,15 @@ class Backend(ABC):
         """Whether it said that it will answer soon."""
         return False
 
-    def receipt(self, connection: sa.Connection) -> str | None:
-        """What to ask by, after a lost connection, whether this transaction was committed."""
-        return None
+    def sign(self, connection: sa.Connection, token: str, previous: str | None) -> bool:
+        """Begin a transaction that writes; False if one with this token was committed before.
 
-    def settled(self, connection: sa.Connection, receipt: str) -> bool | None:
-        """Whether the transaction was committed; None while it is still open."""
-        raise NotImplementedError
+        Args:
+            connection: in the transaction.
+            token: its own.
+            previous: that of an earlier one whose end is known, and which nobody asks for again.
+        """
+        return True
 
     def problems(self, connection: sa.Connection) -> list[str]:
         """What the database itself finds wrong with its files."""

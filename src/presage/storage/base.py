@@ -59,8 +59,8 @@ class Storage(ABC):
         return self.append(study, payloads, claims=claims)
 
     @abstractmethod
-    def read(self, study: str, after: int = 0) -> list[Event]:
-        """Events with seq > after, in order; StorageError for an unknown study."""
+    def read(self, study: str, after: int = 0, most: int | None = None) -> list[Event]:
+        """Events with seq > after, in order, the first `most` of them; StorageError for an unknown study."""
 
     @abstractmethod
     def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:

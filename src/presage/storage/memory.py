@@ -97,10 +97,10 @@ class MemoryStorage(Storage):
                 log.state = len(log.texts), bytes(state)
             return len(log.texts)
 
-    def read(self, study: str, after: int = 0) -> list[Event]:
+    def read(self, study: str, after: int = 0, most: int | None = None) -> list[Event]:
         after = max(after, 0)
         with self._lock:
-            texts = self._log(study).texts[after:]
+            texts = self._log(study).texts[after : None if most is None else after + most]
         return [Event(seq, json.loads(text)) for seq, text in enumerate(texts, after + 1)]
 
     def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:

@@ -34,9 +34,22 @@ WITH study AS (SELECT id, last FROM presage_studies WHERE name = %(name)s FOR UP
                SELECT fine.id, fine.last + event.place, event.payload
                FROM fine, unnest(%(payloads)s::text[]) WITH ORDINALITY AS event (payload, place)),
      moved AS (UPDATE presage_studies SET last = fine.last + %(events)s FROM fine WHERE presage_studies.id = fine.id)
-SELECT id, last + %(events)s AS last, (SELECT count(*) FROM claimed) AS free, pg_current_xact_id()::text AS receipt
-FROM study
+SELECT id, last + %(events)s AS last, (SELECT count(*) FROM claimed) AS free FROM study
 """
+
+
+# Tokens of transactions whose answer may have been lost: one per storage that is or was open. Nobody asks after a day.
+SIGN = """
+WITH known AS (DELETE FROM presage_receipts WHERE token = %(previous)s)
+INSERT INTO presage_receipts (token, at) VALUES (%(token)s, extract(epoch from clock_timestamp()))
+ON CONFLICT DO NOTHING RETURNING token
+"""
+FORGET = """
+DELETE FROM presage_receipts WHERE token IN (
+    SELECT token FROM presage_receipts WHERE at < extract(epoch from clock_timestamp()) - %(seconds)s
+    FOR UPDATE SKIP LOCKED)
+"""
+FORGET_SECONDS = 86400
 
 
 class PostgreSQL(Backend):
@@ -105,22 +118,13 @@ class PostgreSQL(Backend):
             return f"a storage must answer, but {self.place} does not: {text}; check address, user and password"
         return f"a storage must be a sound database, but {self.place} answers: {text} (SQLSTATE {state})"
 
-    def receipt(self, connection: sa.Connection) -> str | None:
-        return connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()::text").scalar()
-
-    def settled(self, connection: sa.Connection, receipt: str) -> bool | None:
-        # A server that crashed forgets numbers whose transactions were never written down; they lie in its future.
-        answer = connection.exec_driver_sql(
-            "SELECT CASE WHEN %(receipt)s::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) THEN 'aborted' "
-            "ELSE pg_xact_status(%(receipt)s::xid8) END",
-            {"receipt": receipt},
-        ).scalar()
-        if answer is None:
-            raise StorageError(
-                f"{self.place} was gone so long that it no longer knows whether the last change was made; "
-                "open the study again, which shows it"
-            )
-        return {"committed": True, "aborted": False}.get(answer)
+    def sign(self, connection: sa.Connection, token: str, previous: str | None) -> bool:
+        # Of two transactions with one token the second waits here until the first has ended, and then knows how.
+        # Nothing else tells that for certain: a server that crashed gives out the numbers of lost transactions again.
+        if previous is None:
+            connection.exec_driver_sql(FORGET, {"seconds": FORGET_SECONDS})
+        given = {"token": token, "previous": previous}
+        return connection.exec_driver_sql(SIGN, given).one_or_none() is not None
 
 
 def _configure(connection: Any, _: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-VERSION = 2
+VERSION = 3
 
 # Prefixed, because people keep the studies of several libraries in one database (Optuna too has a table "studies").
 metadata = sa.MetaData()
@@ -49,6 +49,14 @@ leases = sa.Table(
     sa.Column("expires", sa.Float(53), nullable=False),
     sqlite_with_rowid=False,
 )
+# What was committed, for whoever did not hear the answer; only a server that can be cut off needs it.
+receipts = sa.Table(
+    "presage_receipts",
+    metadata,
+    sa.Column("token", sa.Text, primary_key=True),
+    sa.Column("at", sa.Float(53), nullable=False),
+    sqlite_with_rowid=False,
+)
 OF_A_STUDY = (events, claims, states, leases)
 
 
@@ -70,8 +78,13 @@ def _from_1(connection: sa.Connection) -> None:
     leases.create(connection)
 
 
+def _from_2(connection: sa.Connection) -> None:
+    """No receipts: whether a commit was made was told by the number of the transaction, which may be used again."""
+    receipts.create(connection)
+
+
 # By the version they start from, each to the next one. A released step is never changed: it meets real data.
-STEPS: dict[int, Callable[[sa.Connection], None]] = {1: _from_1}
+STEPS: dict[int, Callable[[sa.Connection], None]] = {1: _from_1, 2: _from_2}
 
 
 def upgrade(connection: sa.Connection, found: int) -> None:

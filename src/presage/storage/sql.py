@@ -1,13 +1,9 @@
 """Events in an SQL database, by SQLAlchemy Core."""
 
 import json
-import logging
-import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,6 +11,7 @@ from presage.errors import StorageError
 from presage.storage import schema
 from presage.storage.backend import Backend
 from presage.storage.base import Event, Payload, Snapshot, Storage
+from presage.storage.database import Database
 from presage.storage.memory import (
     check_snapshot,
     check_text,
@@ -30,11 +27,7 @@ from presage.storage.schema import leases as _leases
 from presage.storage.schema import states as _states
 from presage.storage.schema import studies as _studies
 
-log = logging.getLogger("presage")
-T = TypeVar("T")
-PATIENCE = 600.0  # seconds that a database may be gone before a call gives up
-FIRST_PATIENCE = 30.0  # the same when it is first opened and says itself that it will be there soon
-PAUSES = (0.1, 0.2, 0.5, 1.0)  # seconds between attempts, the last one again and again
+ALL = 2**62  # rows
 
 # FOR UPDATE is the row lock that orders the writers of a study; SQLite, which locks the whole file, leaves it out.
 _name, _study = sa.bindparam("name", type_=sa.Text), sa.bindparam("of", type_=sa.Integer)
@@ -50,6 +43,7 @@ _read_events = (
     .select_from(_studies.outerjoin(_events, (_events.c.study == _studies.c.id) & (_events.c.seq > _after)))
     .where(_studies.c.name == _name)
     .order_by(_events.c.seq)
+    .limit(sa.bindparam("most", type_=sa.BigInteger))
 )
 _read_state = (
     sa.select(_states.c.seq, _states.c.blob)
@@ -70,23 +64,12 @@ class SQLStorage(Storage):
     """
 
     def __init__(self, url: str | sa.URL, *, create: bool = True, upgrade: bool = False) -> None:
-        self._backend = backend_of(url)
-        self._create, self._upgrade = create, upgrade
+        self._database = Database(backend_of(url), create=create, upgrade=upgrade)
+        self._run = self._database.run
+        self._backend = self._database.backend
         insert = self._backend.insert
         self._insert_study = insert(_studies).on_conflict_do_nothing().returning(_studies.c.id)
         self._insert_claim = insert(_claims).on_conflict_do_nothing().returning(_claims.c.key)
-        # One call at a time in a process: SQLite has one writer anyway, and a lock is fairer than its polling.
-        # Reentrant, so that a signal handler that forks or closes in the midst of a call does not wait for itself.
-        self._lock = threading.RLock()
-        self._engine: sa.Engine | None = None
-        self._dispose: weakref.finalize | None = None
-        self._found: int | None = None
-        self._known = False  # it has answered before
-        self._held: sa.Connection | None = None  # the transaction under way, for calls made inside it
-        with _registry:
-            _alive.add(self)
-        self._run(lambda connection: None)  # what is wrong with the place is said now, not at the first trial
-        self._create = self._upgrade = False  # a file that is gone later is a loss, and no new one takes its place
 
     @property
     def place(self) -> str:
@@ -96,7 +79,7 @@ class SQLStorage(Storage):
     @property
     def found(self) -> int:
         """The version of its tables when it was opened."""
-        return schema.VERSION if self._found is None else self._found
+        return schema.VERSION if self._database.found is None else self._database.found
 
     def create(self, study: str, payload: Payload) -> None:
         text = encode(payload)
@@ -133,11 +116,8 @@ class SQLStorage(Storage):
     def append_after(self, study: str, make: Callable[[], tuple[list[Payload], list[str]]]) -> int:
         def work(connection: sa.Connection) -> int:
             _locked(connection, study)
-            self._held = connection  # for what `make` reads
-            try:
+            with self._database.inside(connection):  # what `make` reads
                 payloads, claims = make()
-            finally:
-                self._held = None
             return self._add(connection, study, [encode(p) for p in payloads], claims)[1]
 
         return self._run(work, write=True)
@@ -165,7 +145,6 @@ class SQLStorage(Storage):
             raise unknown_study(study)
         if row.free < len(keys):
             raise claim_taken(study, keys)
-        connection.info["receipt"] = row.receipt
         return row.id, row.last
 
     def _claim(self, connection: sa.Connection, ident: int, study: str, keys: list[str]) -> None:
@@ -174,15 +153,15 @@ class SQLStorage(Storage):
             if connection.scalar(self._insert_claim, {"study": ident, "key": key}) is None:
                 raise claim_taken(study, keys)
 
-    def read(self, study: str, after: int = 0) -> list[Event]:
+    def read(self, study: str, after: int = 0, most: int | None = None) -> list[Event]:
         check_text(study)
-        rows = self._run(lambda connection: connection.execute(_read_events, {"name": study, "after": after}).all())
+        rows = self._run(lambda connection: _rows(connection, study, after, most))
         if not rows:
             raise unknown_study(study)
         return self._decoded(study, rows)
 
     def _decoded(self, study: str, rows: Sequence[Any]) -> list[Event]:
-        if rows[0].seq is None:
+        if rows[0][0] is None:
             return []
         seqs, texts = zip(*rows, strict=True)
         return decode_events(study, self.place, seqs, texts)
@@ -237,9 +216,9 @@ class SQLStorage(Storage):
     def snapshot(self, study: str) -> Snapshot:
         def work(connection: sa.Connection) -> tuple[list[Any], list[str], Any]:
             ident = _found(connection, study)
-            rows = connection.execute(_read_events, {"name": study, "after": 0}).all()
+            rows = _rows(connection, study, 0)
             keys = connection.scalars(sa.select(_claims.c.key).where(_claims.c.study == ident))
-            return list(rows), sorted(keys), connection.execute(_read_state, {"name": study, "after": -1}).one()
+            return rows, sorted(keys), connection.execute(_read_state, {"name": study, "after": -1}).one()
 
         rows, keys, state = self._run(work, one_moment=True)
         return Snapshot(self._decoded(study, rows), keys, self._state_of(study, state))
@@ -296,123 +275,7 @@ class SQLStorage(Storage):
         return self._run(work, one_moment=True)
 
     def close(self) -> None:
-        with self._lock:
-            if self._dispose is not None:
-                self._dispose()
-            self._engine = None
-
-    # Connections.
-    def _run(self, work: Callable[[sa.Connection], T], *, write: bool = False, one_moment: bool = False) -> T:
-        """Do some work in one transaction, once; where the database is gone, when it is back."""
-        attempt = _Attempt()
-        options = {"write": write, "one_moment": one_moment}
-        with self._lock:
-            if self._held is not None:
-                return work(self._held)
-            began, pauses = 0.0, 0
-            while True:
-                try:
-                    result = self._try(work, options, attempt)
-                except UnicodeDecodeError as error:  # in SQLite's own words about a damaged file
-                    raise StorageError(
-                        f"a storage must be a sound database, but {self.place} holds bytes that are no text; look at "
-                        "it with presage storage check and, if it is damaged, restore it from a copy"
-                    ) from error
-                except sa.exc.DBAPIError as error:
-                    waited = time.monotonic() - began if pauses else 0.0
-                    if not self._worth_waiting(error, waited):
-                        raise StorageError(self._backend.explain(error)) from error
-                    if not pauses:
-                        began = time.monotonic()
-                        self.close()  # a pool may hold more connections that are dead
-                    elif pauses == len(PAUSES):  # not for a deadlock or a blink
-                        why = " ".join(str(error.orig).split())
-                        log.warning("%s does not answer, waiting up to %g s: %s", self.place, PATIENCE, why)
-                    time.sleep(PAUSES[min(pauses, len(PAUSES) - 1)])
-                    pauses += 1
-                else:
-                    if pauses > len(PAUSES):
-                        log.warning("%s is back after %.0f s", self.place, time.monotonic() - began)
-                    return result
-
-    def _worth_waiting(self, error: sa.exc.DBAPIError, waited: float) -> bool:
-        if self._known:
-            return self._backend.absent(error) and waited < PATIENCE
-        return self._backend.starting(error) and waited < FIRST_PATIENCE
-
-    def _try(self, work: Callable[[sa.Connection], T], options: dict[str, bool], attempt: "_Attempt") -> T:
-        if self._engine is None:
-            self._open()
-        assert self._engine is not None
-        with self._engine.connect().execution_options(**options) as connection:
-            if attempt.receipt is not None:  # the connection broke while it was being committed
-                with connection.begin():
-                    answer = self._backend.settled(connection, attempt.receipt)
-                if answer:
-                    return attempt.result
-                if answer is None:
-                    raise _still_open()
-                attempt.receipt = None
-            with connection.begin():
-                connection.info.pop("receipt", None)  # of a transaction that was rolled back
-                attempt.result = work(connection)
-                if options["write"]:
-                    attempt.receipt = connection.info.pop("receipt", None) or self._backend.receipt(connection)
-            attempt.receipt = None
-        return attempt.result
-
-    def _open(self) -> None:
-        if not self._create:
-            self._backend.check_exists()
-        engine = self._backend.engine()
-        dispose = weakref.finalize(self, engine.dispose)
-        try:
-            self._prepare(engine)
-        except BaseException:
-            dispose()
-            raise
-        self._engine, self._dispose, self._known = engine, dispose, True
-
-    def _prepare(self, engine: sa.Engine) -> None:
-        with engine.connect() as connection:
-            found = schema.version(connection)
-        self._found = found if self._found is None else self._found
-        if found is None and not self._create:
-            raise StorageError(
-                f"a storage must hold studies to be read, but {self.place} has no tables of presage; check the address"
-            )
-        if found is None or (self._upgrade and found < schema.VERSION):
-            with engine.connect().execution_options(write=True) as connection, connection.begin():
-                self._backend.lock_schema(connection)
-                found = schema.version(connection)  # again: another process may have been first
-                if found is None:
-                    schema.make(connection)
-                elif found < schema.VERSION:
-                    schema.upgrade(connection, found)
-                found = schema.version(connection)
-        if type(found) is not int or found not in range(min(schema.STEPS), schema.VERSION + 1):
-            raise StorageError(
-                f"this presage reads storages up to version {schema.VERSION}, but {self.place} has version "
-                f"{short(found)}; upgrade presage (pip install --upgrade presage)"
-            )
-        if found < schema.VERSION:
-            raise StorageError(
-                f"this presage needs storages of version {schema.VERSION}, but {self.place} has version {found}; "
-                "end what works on it, keep a copy, and run presage storage upgrade"
-            )
-
-
-class _Attempt:
-    """What is known of a transaction that may have to be repeated."""
-
-    def __init__(self) -> None:
-        self.result: Any = None
-        self.receipt: str | None = None
-
-
-def _still_open() -> sa.exc.DBAPIError:
-    """As if the connection had failed once more: the server has not noticed yet that the first one is gone."""
-    return sa.exc.OperationalError("", {}, ConnectionError("a transaction is still open"))
+        self._database.close()
 
 
 def backend_of(url: str | sa.URL) -> Backend:
@@ -442,7 +305,8 @@ def decode_events(study: str, place: str, seqs: Sequence[int], texts: Sequence[A
     """Events from their JSON, or a StorageError that names the one that is none."""
     try:
         joined = f"[{','.join(texts)}]"  # in one piece: twice as fast, and equal keys become one string
-        joined.encode()  # fails where the file had bytes that are no text
+        if not joined.isascii():
+            joined.encode()  # fails where the file had bytes that are no text
         payloads = json.loads(joined)
         whole = len(payloads) == len(texts) and all(type(payload) is dict for payload in payloads)
     except (TypeError, ValueError, RecursionError):
@@ -466,6 +330,14 @@ def _decode(study: str, place: str, seq: Any, text: Any) -> dict[str, Any]:
     )
 
 
+def _rows(connection: sa.Connection, study: str, after: int, most: int | None = None) -> list[tuple[Any, Any]]:
+    """Numbers and texts as the driver gives them, since there may be many."""
+    given = {"name": study, "after": after, "most": ALL if most is None else most}
+    with connection.execute(_read_events, given) as result:
+        assert result.cursor is not None
+        return list(result.cursor.fetchall())
+
+
 def _found(connection: sa.Connection, study: str) -> int:
     row = connection.execute(_find_study, {"name": check_text(study)}).one_or_none()
     if row is None:
@@ -478,29 +350,3 @@ def _locked(connection: sa.Connection, study: str) -> tuple[int, int]:
     if row is None:
         raise unknown_study(study)
     return row.id, row.last
-
-
-# SQLite keeps its file locks in a table per process. A child of fork inherits the table but not the locks, and believes
-# to hold them even in a connection of its own; another process may then remove the log that the child writes to, and
-# commits are lost (a test shows it). So no connection is open while a process forks.
-_registry = threading.Lock()  # held while forking: no storage opens meanwhile, and the child gets it unlocked
-_alive: "weakref.WeakSet[SQLStorage]" = weakref.WeakSet()
-_held: list[SQLStorage] = []
-
-
-def _before_fork() -> None:
-    _registry.acquire()
-    for storage in list(_alive):
-        storage._lock.acquire()
-        _held.append(storage)
-        storage.close()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop()._lock.release()
-    _registry.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

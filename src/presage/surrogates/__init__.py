@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from presage.surrogates.network_ensemble import NetworkEnsemble
     from presage.surrogates.neural_basis import NeuralBasis
     from presage.surrogates.sparse import SparseGaussianProcess
+    from presage.surrogates.staged import Staged
     from presage.surrogates.variational_network import VariationalNetwork
 
 # Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
@@ -27,14 +28,14 @@ _HOME = {
     "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting", "HMCNetwork": "hmc_network",
     "InBackground": "background", "LeastSquares": "linear_head", "MeanField": "linear_head", "NetworkEnsemble":
     "network_ensemble", "NeuralBasis": "neural_basis", "RandomForest": "forests", "SparseGaussianProcess": "sparse",
-    "VariationalNetwork": "variational_network",
+    "Staged": "staged", "VariationalNetwork": "variational_network",
 }  # fmt: skip
 
 __all__ = [
     "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting",
     "HMC", "HMCNetwork", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS", "NetworkEnsemble",
-    "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "State", "StudentTProcess",
-    "Surrogate", "VariationalNetwork", "automatic",
+    "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "Staged", "State",
+    "StudentTProcess", "Surrogate", "VariationalNetwork", "automatic",
 ]  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def _later(name: str) -> Callable[[], Surrogate]:
 BY_NAME: dict[str, Callable[[], Surrogate]] = {
     "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
     "student-t": StudentTProcess,
-    "hmc": _later("HMCNetwork"), "neural": _later("NeuralBasis"), "variational": _later("VariationalNetwork"),
+    "hmc": _later("HMCNetwork"), "neural": _later("Staged"), "variational": _later("VariationalNetwork"),
     "ensemble": _later("NetworkEnsemble"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
     _later("GradientBoosting"),
 }  # fmt: skip

@@ -35,7 +35,7 @@ def extend(factor: np.ndarray, features: np.ndarray, y: np.ndarray) -> np.ndarra
     done, _, _, failed = lapack.dtpqrt(0, min(BLOCK, len(factor)), factor, rows)
     if failed or not np.isfinite(done[-1, -1]):
         raise FloatingPointError("features or values of the linear head are not finite")
-    return np.triu(done)
+    return done  # LAPACK does not look below the diagonal, where there are zeros
 
 
 def factor_of(chunks: Iterable[tuple[np.ndarray, np.ndarray]], num_features: int) -> np.ndarray:
@@ -187,7 +187,8 @@ def _most_probable(spectrum: Spectrum, volume: np.ndarray, count: int, prior: Sc
 def excess(square: np.ndarray, df: float = 5.0) -> float:
     """The factor by which variances were too small, given squared standardised errors [n] that they foretold.
 
-    The scale of largest likelihood of a Student-t, which single errors do not sway; two more rows of 1 steady it.
+    The scale of largest likelihood of a Student-t, which single errors do not sway; two more rows of 1 steady it. It is
+    1 at least: where a search has crowded rows together, each foretells its neighbours, but not the rest of the space.
 
     Args:
         square: (y - mean)^2 / variance of values that the mean had not seen.
@@ -197,7 +198,7 @@ def excess(square: np.ndarray, df: float = 5.0) -> float:
     scale = float(square.mean())
     for _ in range(30):  # expectation-maximisation; each step brings it most of the way
         scale = float(np.mean((df + 1.0) / (df + square / scale) * square))
-    return float(np.clip(scale, 0.1, 1e6))
+    return float(np.clip(scale, 1.0, 1e6))
 
 
 @dataclass(frozen=True)

@@ -140,17 +140,17 @@ def fuzz_payloads(cases: int, seed: int = 0) -> Report:
     _study(storage)
     snapshot = storage.snapshot("s")
     assert snapshot.state is not None
+    sound = [encode(payload) for _, payload in snapshot.events]
     for case in range(cases):
         if case % 5 == 0:
             blob = _changed_blob(snapshot.state[1], chance)
             report.run(f"blob {case}", lambda blob=blob: unpack(blob))  # type: ignore[misc]
         elif case % 5 == 1:
-            texts = [encode(payload) for _, payload in snapshot.events]
-            place = chance.randrange(len(texts))
+            texts, place = sound.copy(), chance.randrange(len(sound))
             texts[place] = _changed_text(texts[place], chance)
             report.run(f"text {case}", lambda texts=texts: _replay(texts))  # type: ignore[misc]
         else:
-            payloads = [copy.deepcopy(payload) for _, payload in snapshot.events]
+            payloads = [json.loads(text) for text in sound]
             for _ in range(chance.choice((1, 1, 1, 2, 4))):
                 _change(payloads, chance)
             events = [Event(seq, payload) for seq, payload in enumerate(payloads, 1)]
@@ -160,8 +160,7 @@ def fuzz_payloads(cases: int, seed: int = 0) -> Report:
 
 def _apply(events: list[Event]) -> None:
     history = History()
-    for event in events:
-        history.apply(event)
+    history.apply(*events)
     _use(history)
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,9 +34,13 @@ class Server:
         address: where it listens.
         prefix: put before the commands that start it, such as `ip netns exec NAME`.
         trust: a network from which connections need no password, besides this machine.
+        settings: of its configuration file.
     """
 
-    def __init__(self, address: str = "127.0.0.1", prefix: Sequence[str] = (), trust: str = "127.0.0.1/32") -> None:
+    def __init__(
+        self, address: str = "127.0.0.1", prefix: Sequence[str] = (), trust: str = "127.0.0.1/32",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self.address, self.prefix = address, list(prefix)
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="presage-postgres-"))
@@ -45,7 +49,12 @@ class Server:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
         self._call("initdb", "-D", self._data, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         with (self.folder / "data/postgresql.conf").open("a") as file:
-            for name, value in {**SETTINGS, "listen_addresses": address, "port": str(self.port)}.items():
+            for name, value in {
+                **SETTINGS,
+                **(settings or {}),
+                "listen_addresses": address,
+                "port": str(self.port),
+            }.items():
                 file.write(f"{name} = '{value}'\n")
         with (self.folder / "data/pg_hba.conf").open("a") as file:
             file.write(f"host all all {trust} trust\n")

@@ -3,7 +3,7 @@
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 
 from presage.errors import Conflict, StorageError
 from presage.storage import Event, Snapshot, Storage
-from presage.storage.base import Payload
 
 HOSTILE_NAMES = (
     "a'; drop table presage_events; --", "a'; drop table events; --", '"quoted"', "a", "A", " a ",
@@ -46,48 +45,6 @@ def payloads(storage: Storage, study: str) -> list[Any]:
     events = storage.read(study)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     return [event.payload for event in events]
-
-
-class Wrapped(Storage):
-    """Another storage, as it is; a subclass does something of its own before or after some of the calls."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-
-    def create(self, study: str, payload: Payload) -> None:
-        self.storage.create(study, payload)
-
-    def append(
-        self, study: str, payloads: Iterable[Payload], *, claims: Iterable[str] = (), state: bytes | None = None
-    ) -> int:
-        return self.storage.append(study, payloads, claims=claims, state=state)
-
-    def read(self, study: str, after: int = 0) -> list[Event]:
-        return self.storage.read(study, after)
-
-    def state(self, study: str, after: int = -1) -> tuple[int, bytes] | None:
-        return self.storage.state(study, after)
-
-    def renew(self, study: str, worker: str, seconds: float) -> bool:
-        return self.storage.renew(study, worker, seconds)
-
-    def living(self, study: str) -> set[str]:
-        return self.storage.living(study)
-
-    def snapshot(self, study: str) -> Snapshot:
-        return self.storage.snapshot(study)
-
-    def restore(self, study: str, snapshot: Snapshot) -> None:
-        self.storage.restore(study, snapshot)
-
-    def studies(self) -> list[str]:
-        return self.storage.studies()
-
-    def delete(self, study: str) -> None:
-        self.storage.delete(study)
-
-    def close(self) -> None:
-        self.storage.close()
 
 
 class StorageSuite:
@@ -131,7 +88,10 @@ class StorageSuite:
             storage.create("a", {"n": 1})
             storage.append("a", [{"n": n} for n in range(2, 12)])
             for after in (-1, 0, 1, 5, 10, 11, 12, 1000):
-                assert storage.read("a", after) == [(n, {"n": n}) for n in range(max(after, 0) + 1, 12)]
+                newer = [(n, {"n": n}) for n in range(max(after, 0) + 1, 12)]
+                assert storage.read("a", after) == newer
+                for most in (1, 3, 11, 1000):
+                    assert storage.read("a", after, most) == newer[:most]
 
     def test_payloads_come_back_as_json(self, tmp_path: Path) -> None:
         with closing(self.make(tmp_path)) as storage:

@@ -141,6 +141,7 @@ const route = async () => {
   }
   state.view = views[state.tab](body);
   await attempt(() => state.view.update());
+  follow(); // what was told while the page was being filled
 };
 
 // Changes come as they happen; the page asks for them at most twice a second and shows one update at a time.
@@ -156,7 +157,7 @@ const follow = async () => {
     if (state.name === null) {
       const studies = await get("studies");
       if (state.name === null && state.view) state.view.update(studies);
-    } else if (state.seqs[state.name] !== undefined && state.seqs[state.name] !== state.seq) {
+    } else if (state.facts && state.seqs[state.name] !== undefined && state.seqs[state.name] !== state.seq) {
       await refresh();
       if (state.view) await state.view.update();
     }

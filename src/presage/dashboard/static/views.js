@@ -15,7 +15,7 @@ const draw = async (div, traces, layout = {}) => {
   const whole = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("ink"), size: 12 },
     margin: { l: 56, r: 12, t: 8, b: 44 }, hovermode: "closest", showlegend: true,
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, ...layout,
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: css("dim"), activecolor: css("ink") }, ...layout,
     xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
   };
   // plotly.js 4 offers by default to send a chart to its makers; a study stays here.
@@ -35,6 +35,7 @@ const thin = (list) => {
 };
 const axisOf = (name) => state.facts.space.find((axis) => axis.name === name);
 const pairs = (params) => h("dl", {}, Object.entries(params).flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, typeof v === "number" ? String(v) : brief(v))]));
+const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 const quietly = (message) => h("p", { className: "dim" }, message);
 
 // The list of studies.
@@ -125,7 +126,7 @@ const overview = (place) => {
       outlook.replaceChildren(h("h2", {}, "Outlook"),
         h("p", {}, `Expected improvement still to be found: ${brief(r.expected)}. `,
           `An improvement of more than ${brief(+r.worth.toPrecision(2))} remains with probability ${(100 * r.probability).toFixed(0)} %.`),
-        h("ul", { className: "plain" }, advice.map((a) => h("li", {}, h("b", { className: a.level === "warning" ? "warn" : "" }, `${a.text}. `), a.remedy, "."))));
+        h("ul", { className: "plain" }, advice.map((a) => h("li", {}, h("b", { className: a.level === "warning" ? "warn" : "" }, `${sentence(a.text)}. `), sentence(a.remedy), "."))));
     } catch (error) {
       outlook.replaceChildren(h("h2", {}, "Outlook"), quietly(error.message));
     }
@@ -425,11 +426,14 @@ const workers = (place) => {
     if (!found || !found.timeline.length) return;
     const rows = found.timeline;
     const begin = Math.min(...rows.map((r) => r.start));
-    const lane = (r) => esc(`${r.worker.split(":").slice(0, -1).join(":") || r.worker} #${r.lane + 1}`);
+    const span = Math.max(...rows.map((r) => r.end)) - begin;
+    // The host and the process; boot, start and token, which tell namesakes apart, stand in the table.
+    const short = (worker) => worker.replace(/^([^/:]+)\/[^:]*:(\d+):.*$/, "$1:$2").slice(0, 24);
+    const lane = (r) => esc(`${short(r.worker)} #${r.lane + 1}`);
     const looks = { complete: css("sky"), failed: css("vermilion"), running: css("orange"), waiting: css("dim") };
     const traces = Object.entries(looks).map(([status, color]) => {
       const mine = rows.filter((r) => r.state === status);
-      return { y: mine.map(lane), x: mine.map((r) => Math.max(r.end - r.start, 1e-6)), base: mine.map((r) => r.start - begin), type: "bar", orientation: "h", name: status, marker: { color, line: { color: css("card"), width: 1 } }, customdata: mine.map((r) => r.number), hovertemplate: "trial %{customdata}<extra></extra>" };
+      return { y: mine.map(lane), x: mine.map((r) => Math.max(r.end - r.start, 1e-6)), base: mine.map((r) => r.start - begin), type: "bar", orientation: "h", name: status, marker: { color, line: { color: mine.map((r) => (300 * (r.end - r.start) < span ? color : css("card"))), width: 1 } }, customdata: mine.map((r) => r.number), hovertemplate: "trial %{customdata}<extra></extra>" };
     }).filter((trace) => trace.x.length);
     const lanes = new Set(rows.map(lane)).size;
     chart.style.height = `${Math.max(180, 110 + 34 * lanes)}px`;

@@ -1,0 +1,146 @@
+"""Curve models compared by the log density of held-out curve ends on the eight tables; S4's tables 5.1 to 5.4.
+
+    PYTHONPATH=src python benchmarks/curve_models.py models      # which model foretells best where curves end
+    PYTHONPATH=src python benchmarks/curve_models.py kernels     # GPAR's kernels (tables 5.1, 5.2)
+    PYTHONPATH=src python benchmarks/curve_models.py settings    # GPAR's settings (tables 5.3, 5.4)
+
+models: a share of the networks has complete curves, the others are cut at random steps (some have not begun); the mean
+log density of their final validation log-likelihood is told, for much (half complete) and little (a tenth) data.
+kernels and settings: networks are complete or not begun, half of them or ten for training, the steps are 1000, 4000 and
+the last, and the mean log density of all three values of the others is told, as in the seed.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+import record
+from architecture_search import SETS, load, unit
+
+from presage.design.curves import GPAR, CurveModel, Curves, FreezeThaw, LatentKronecker
+from presage.design.curves.kronecker import KroneckerModel, Nothing
+
+EARLIEST = 0.05  # of the training: what is before tells little
+MODELS: dict[str, CurveModel] = {
+    "latent Kronecker": LatentKronecker(), "without common curve": KroneckerModel(common=Nothing()),
+    "freeze-thaw": FreezeThaw(), "GPAR, 3 steps": GPAR(stages=(0.1, 0.4)),
+    "GPAR, 6 steps": GPAR(stages=(0.05, 0.1, 0.2, 0.4, 0.7)),
+}  # fmt: skip
+
+
+def cut(name: str, seed: int, complete: float) -> tuple[Curves, np.ndarray]:
+    """A table as a model sees it, and the true final values."""
+    table = load(name)
+    values = -table["validation_log_likelihood"].astype(float)
+    rng = np.random.default_rng([seed, 5])
+    n = len(values)
+    mine = values[np.arange(n), rng.integers(values.shape[1], size=n)]
+    late = table["steps"] >= EARLIEST * table["steps"][-1]
+    mine, steps = mine[:, late], table["steps"][late]
+    known = rng.integers(0, len(steps), n)
+    known[rng.permutation(n)[: max(3, round(complete * n))]] = len(steps)
+    return Curves.of(unit(table), steps, np.where(np.arange(len(steps)) < known[:, None], mine, np.nan)), mine[:, -1]
+
+
+def models(args: argparse.Namespace) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for share in (0.5, 0.1):
+        for name in args.sets:
+            row: dict[str, Any] = {}
+            for label, model in MODELS.items():
+                began, found = time.process_time(), []
+                for seed in range(args.seeds):
+                    curves, ends = cut(name, seed, share)
+                    posterior = model.fit(curves, rng=np.random.default_rng(seed)).posterior
+                    found.append(float(np.nanmean(posterior.log_density(ends))))
+                row[label] = {
+                    "log_density": float(np.mean(found)), "error": float(np.std(found, ddof=1) / np.sqrt(len(found))),
+                    "seconds": round((time.process_time() - began) / args.seeds, 3),
+                }  # fmt: skip
+            told[f"{name}, {share:g} complete"] = row
+            print(name, share, {label: round(one["log_density"], 3) for label, one in row.items()}, flush=True)
+    return told
+
+
+def gpar(args: argparse.Namespace, choices: dict[str, GPAR]) -> dict[str, Any]:
+    """Half of the networks, or ten of them, against the others, all three steps."""
+    told: dict[str, Any] = {}
+    for few in (False, True):
+        for name in args.sets:
+            table = load(name)
+            values = -table["validation_log_likelihood"].astype(float)
+            columns = [int(np.argmin(np.abs(table["steps"] - step))) for step in (1000, 4000, table["steps"][-1])]
+            row: dict[str, Any] = {label: [] for label in choices}
+            for seed in range(args.seeds):
+                rng = np.random.default_rng([seed, 6])
+                n = len(values)
+                mine = values[np.arange(n), rng.integers(values.shape[1], size=n)][:, columns]
+                train = rng.permutation(n)[: 10 if few else n // 2]
+                seen = np.full_like(mine, np.nan)
+                seen[train] = mine[train]
+                curves = Curves.of(unit(table), table["steps"][columns], seen)
+                for label, model in choices.items():
+                    posterior = model.fit(curves, rng=np.random.default_rng(seed)).posterior
+                    found = [np.nanmean(posterior.log_density(mine[:, j], j)) for j in range(3)]
+                    row[label].append(float(np.mean(found)))
+            told[f"{name}, {'10 networks' if few else 'half'}"] = {
+                label: {"log_density": float(np.mean(found)), "spread": float(np.std(found, ddof=1))}
+                for label, found in row.items()
+            }
+            print(name, few, {label: round(float(np.mean(found)), 3) for label, found in row.items()}, flush=True)
+    return told
+
+
+def kernels(args: argparse.Namespace) -> dict[str, Any]:
+    """A non-linear kernel on the network; linear there, linear and non-linear on earlier outputs, each or not."""
+    choices = {}
+    for linear_in in (False, True):
+        for linear_out in (False, True):
+            for eq_out in (False, True):
+                outputs = ("linear",) * linear_out + ("eq",) * eq_out
+                label = " + ".join(["eq(x)", *["linear(x)"] * linear_in, *(f"{kind}(y)" for kind in outputs)])
+                choices[label] = GPAR(inputs=("eq", "linear") if linear_in else ("eq",), outputs=outputs)
+    return gpar(args, choices)
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Markov length 1 or not, tied scales or not, joint or sequential fitting."""
+    return gpar(args, {
+        f"{'markov 1' if markov else 'all before'}, {'tied' if tied else 'free'}, {'joint' if joint else 'sequential'}":
+            GPAR(markov=markov, tied=tied, joint=joint)
+        for markov in (1, None) for tied in (True, False) for joint in (True, False)
+    })  # fmt: skip
+
+
+def markdown(title: str, told: dict[str, Any]) -> str:
+    """A table whose best column of each row is bold."""
+    labels = list(next(iter(told.values())))
+    lines = [f"## {title}", "", f"| set | {' | '.join(labels)} |", "|---" * (1 + len(labels)) + "|"]
+    for name, row in told.items():
+        best = max(one["log_density"] for one in row.values())
+        cells = [
+            f"**{one['log_density']:.2f}**" if one["log_density"] == best else f"{one['log_density']:.2f}"
+            for one in row.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    means = [np.mean([row[label]["log_density"] for row in told.values()]) for label in labels]
+    lines.append(f"| mean | {' | '.join(f'{mean:.2f}' for mean in means)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("models", "kernels", "settings"))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sets", nargs="*", default=list(SETS))
+    args = parser.parse_args()
+    told = {"models": models, "kernels": kernels, "settings": settings}[args.what](args)
+    name = {"models": "curve_models", "kernels": "gpar_kernels", "settings": "gpar_settings"}[args.what]
+    record.write(name, told)
+    title = f"Mean log density of held-out values, `python benchmarks/curve_models.py {args.what}`, {args.seeds} seeds"
+    (record.RESULTS / f"{name}.md").write_text(markdown(title, told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Networks designed for a table of data by a search that watches their training curves."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from presage.design import curves
+    from presage.design.baselines import FinalSearch, Hyperband, RandomSearch, SuccessiveHalving
+    from presage.design.board import Board, Move, Search, play
+    from presage.design.curve_search import CurveSearch
+    from presage.design.gpar_search import GPARSearch
+    from presage.design.model import DesignedModel
+    from presage.design.resumable import Candidates, Job, Resumable, Runs
+    from presage.design.run import Design, search
+
+# Imported when first used: searches need no JAX, networks do.
+_HOME = {
+    "Board": "board", "Move": "board", "Search": "board", "play": "board",
+    "FinalSearch": "baselines", "Hyperband": "baselines", "RandomSearch": "baselines", "SuccessiveHalving": "baselines",
+    "CurveSearch": "curve_search", "GPARSearch": "gpar_search", "DesignedModel": "model",
+    "Candidates": "resumable", "Job": "resumable", "Resumable": "resumable", "Runs": "resumable",
+    "Design": "run", "search": "run",
+}  # fmt: skip
+
+__all__ = [
+    "Board", "Candidates", "CurveSearch", "Design", "DesignedModel", "FinalSearch", "GPARSearch", "Hyperband", "Job",
+    "Move", "RandomSearch", "Resumable", "Runs", "Search", "SuccessiveHalving", "curves", "play", "search",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "curves":
+        value: Any = importlib.import_module("presage.design.curves")
+    elif name in _HOME:
+        value = getattr(importlib.import_module(f"presage.design.{_HOME[name]}"), name)
+    else:
+        raise AttributeError(f"module 'presage.design' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
