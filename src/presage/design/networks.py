@@ -16,7 +16,8 @@ from presage.design.resumable import Job, Resumable
 from presage.networks.ensemble import Sparse, member_functions
 from presage.networks.functions import Functions
 from presage.networks.mlp import Shape
-from presage.networks.training import Cohort, Networks, Table, Training, describe, start
+from presage.networks.programs import start
+from presage.networks.training import Cohort, Networks, Table, Training, describe
 from presage.networks.variational import Variational, posterior
 from presage.space import Choice, Float, Int, Space
 
