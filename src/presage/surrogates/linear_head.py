@@ -19,7 +19,9 @@ from presage import lbfgs
 
 BLOCK = 32  # columns per step of LAPACK's blocked QR, measured
 TINY = 1e-15  # of the noise: no variance is less, or rounding could make it 0
-SMALLEST_NOISE = 1e-8  # noise variance of standardised values below which float64 has nothing left to tell
+# Least noise variance of standardised values. A finite basis misses something; where a search has crowded its rows they
+# alone can be met exactly, and with a smaller one they rule: the rest of the space is then foretold wrongly and surely.
+SMALLEST_NOISE = 1e-5
 
 
 def empty_factor(num_features: int) -> np.ndarray:

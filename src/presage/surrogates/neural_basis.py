@@ -55,7 +55,7 @@ class NeuralBasis(Surrogate):
     again: int = 15
     full: int = 512
     steps: int = 100
-    rate: float = 0.03
+    rate: float = 0.1
     growth: float = 1.1
     surprise: float = 2.0
 

@@ -22,7 +22,7 @@ class Staged(Surrogate):
     Args:
         few: the surrogate up to `limit` values.
         many: the surrogate beyond.
-        limit: where a suggestion of the process begins to cost more than one of the network, measured.
+        limit: how many values are few; a choice, not a measured optimum.
     """
 
     few: Surrogate = field(default_factory=GaussianProcess)
