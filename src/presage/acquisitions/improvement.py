@@ -37,11 +37,7 @@ def log_improvement(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     series = math.sqrt(math.pi / 2) * (1.0 + 0.5 * a * a) - a * (1.0 + a * a / 3.0)
     R = np.where(a < 1e-3, series, (1.0 - G) / np.maximum(a, 1e-3))
     log_density = -0.5 * a * a - HALF_LOG_TAU
-    log_tail = np.log(G) + log_density
-    above = np.maximum(z, 0.0) + np.exp(log_tail)
-    value = np.where(z > 0.0, np.log(np.maximum(above, 1e-300)), log_tail)
-    slope = np.where(z > 0.0, (1.0 - np.exp(log_density) * R) / np.where(z > 0.0, above, 1.0), R / G)
-    return value, slope
+    return _either_side(z, log_density, G, R)
 
 
 def log_improvement_t(z: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -58,6 +54,11 @@ def log_improvement_t(z: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.nda
     a = np.abs(z)
     log_density, R = student_tail(a, df)
     G = (df + a * a) / (df - 1.0) - a * R
+    return _either_side(z, log_density, G, R)
+
+
+def _either_side(z: np.ndarray, log_density: np.ndarray, G: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log of the expected improvement and its derivative, from those at -|z|, which are density times G and times R."""
     log_tail = np.log(G) + log_density
     above = np.maximum(z, 0.0) + np.exp(log_tail)
     value = np.where(z > 0.0, np.log(np.maximum(above, 1e-300)), log_tail)

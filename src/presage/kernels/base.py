@@ -156,6 +156,14 @@ def _others(values: list[np.ndarray]) -> list[np.ndarray]:
     return [math.prod([*values[:i], *values[i + 1 :]], start=np.ones(())) for i in range(len(values))]
 
 
+def lengthscale_block(
+    prior: Prior, on: tuple[int, ...] | None, axes: Axes, least: float = 1e-2, shared: bool = False
+) -> Block:
+    """The block of lengthscales, one per column or one for all; the more columns, the longer they are expected."""
+    d = max(1, len(axes) if on is None else len(on))
+    return Block("lengthscale", prior.scaled(math.sqrt(d)), 1 if shared else d, math.log(least), math.log(1e3))
+
+
 def variance_block(prior: Prior | None) -> tuple[Block, ...]:
     """The block of a kernel's variance; none where it is 1."""
     return () if prior is None else (Block("variance", prior, 1, np.log(1e-6), np.log(1e3)),)

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from presage.kernels.axes import Axes
-from presage.kernels.base import VARIANCE, Diagonal, Evaluated, Kernel, chosen, spread_out, variance_block
+from presage.kernels.base import (
+    VARIANCE,
+    Diagonal,
+    Evaluated,
+    Kernel,
+    chosen,
+    lengthscale_block,
+    spread_out,
+    variance_block,
+)
 from presage.priors import Block, LogNormal, Prior
 
 
@@ -29,9 +38,8 @@ class Polynomial(Kernel):
     on: tuple[int, ...] | None = None
 
     def blocks(self, axes: Axes) -> tuple[Block, ...]:
-        d = max(1, len(axes) if self.on is None else len(self.on))
         return (
-            Block("lengthscale", self.lengthscale.scaled(math.sqrt(d)), d, math.log(1e-2), math.log(1e3)),
+            lengthscale_block(self.lengthscale, self.on, axes),
             *variance_block(self.variance), Block("offset", self.offset, 1, math.log(1e-4), math.log(1e2)),
         )  # fmt: skip
 

@@ -8,7 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from presage.kernels.axes import Axes
-from presage.kernels.base import VARIANCE, Diagonal, Evaluated, Kernel, chosen, spread_out, variance_block
+from presage.kernels.base import (
+    VARIANCE,
+    Diagonal,
+    Evaluated,
+    Kernel,
+    chosen,
+    lengthscale_block,
+    spread_out,
+    variance_block,
+)
 from presage.priors import Block, LogNormal, Prior
 
 # In one dimension; the median grows with sqrt(d), as distances do (Hvarfner et al., 2024, arXiv 2402.02229).
@@ -81,9 +90,7 @@ class Stationary(Kernel):
         return ()
 
     def blocks(self, axes: Axes) -> tuple[Block, ...]:
-        d = max(1, len(axes) if self.on is None else len(self.on))
-        prior = self.lengthscale.scaled(math.sqrt(d))
-        lengths = Block("lengthscale", prior, 1 if self.shared else d, math.log(0.005), math.log(1e3))
+        lengths = lengthscale_block(self.lengthscale, self.on, axes, 0.005, self.shared)
         return (lengths, *variance_block(self.variance), *self.shape())
 
     def evaluate(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray, axes: Axes) -> Evaluated:
