@@ -18,7 +18,7 @@ from presage.replay import replay
 from presage.space import Float, Space
 from presage.storage import MemoryStorage, open_storage
 from presage.storage.schema import STEPS, VERSION
-from presage.study import Study, load_study
+from presage.study import ROWS, Study, load_study
 from presage.testing.fuzz import fuzz_files, fuzz_payloads
 
 DATA = Path(__file__).parent / "data"
@@ -141,6 +141,22 @@ def test_check_names_what_is_wrong_and_changes_nothing(tmp_path, damage, message
         assert list(raw.iterdump()) == dump
 
 
+def test_damage_that_is_met_on_the_way_is_explained(tmp_path):
+    path = tmp_path / "study.db"
+    with closing(open_storage(path)) as storage:
+        storage.create("s", {})
+        storage.append("s", [{"text": "x" * 1000}] * 500)
+    data = bytearray(path.read_bytes())
+    size = 4096
+    for page in range(len(data) // size // 2, len(data) // size):  # the first half is read before
+        data[page * size : (page + 1) * size] = bytes(size)
+    path.write_bytes(data)
+    with closing(open_storage(path)) as storage:
+        for read in (storage.read, storage.snapshot):
+            with pytest.raises(StorageError, match="malformed; look at it with presage storage check"):
+                read("s")
+
+
 def test_an_audit_of_a_study_used_in_every_way_finds_nothing():
     storage = MemoryStorage()
     study = Study(SPACE, storage=storage, surrogate="random", seed=0)
@@ -152,7 +168,7 @@ def test_an_audit_of_a_study_used_in_every_way_finds_nothing():
     study.interrupt(trials[0])
     study.optimize(lambda p: p["x"], 2508)
     assert audit(storage, "study") == []
-    assert [len(p["trials"]) for _, p in storage.read("study") if p["type"] == "added"] == [1000, 1000, 500]
+    assert [len(p["trials"]) for _, p in storage.read("study") if p["type"] == "added"] == [ROWS] * (2500 // ROWS)
 
 
 def test_a_full_disk_is_said_and_the_study_is_whole(tmp_path):

@@ -333,9 +333,13 @@ def _decode(study: str, place: str, seq: Any, text: Any) -> dict[str, Any]:
 def _rows(connection: sa.Connection, study: str, after: int, most: int | None = None) -> list[tuple[Any, Any]]:
     """Numbers and texts as the driver gives them, since there may be many."""
     given = {"name": study, "after": after, "most": ALL if most is None else most}
+    driver = connection.dialect.loaded_dbapi
     with connection.execute(_read_events, given) as result:
         assert result.cursor is not None
-        return list(result.cursor.fetchall())
+        try:
+            return list(result.cursor.fetchall())
+        except driver.Error as error:  # as SQLAlchemy would say it, which is not asked here
+            raise sa.exc.DBAPIError.instance(None, None, error, driver.Error) from error
 
 
 def _found(connection: sa.Connection, study: str) -> int:
