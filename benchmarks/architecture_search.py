@@ -205,8 +205,9 @@ def do_tell(args: argparse.Namespace) -> None:
         "the seeds had reached the best 5 %. + (-): the default is significantly ahead (behind), by Wilcoxon's "
         "signed-rank test over seeds, two-sided, 5 %. Last: test log-likelihood of the chosen network on training "
         "seeds not seen.", "",
-        "The default's number and length of first looks were chosen on seeds 100 to 103 of the same tables, and the prior "
-        "medians of its curve model from fits to them; seeds from 0 on, told here, were not looked at for that.", "",
+        "The default's first looks (how many, how long) were chosen on seeds 100 to 103 of the same tables, and the "
+        "prior medians of its curve model from fits to them, after a look at an earlier default's results on seeds 0 "
+        "and 1.", "",
     ]  # fmt: skip
     for kind, sets in result.items():
         lines += [f"## Cost in {kind}", "", f"| set | seeds | {' | '.join(args.searches)} |"]
