@@ -11,6 +11,7 @@ the last, and the mean log density of all three values of the others is told, as
 """
 
 import argparse
+import json
 import time
 from typing import Any
 
@@ -134,12 +135,16 @@ def main() -> None:
     parser.add_argument("what", choices=("models", "kernels", "settings"))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--add", action="store_true", help="keep what is recorded of other sets")
     args = parser.parse_args()
     told = {"models": models, "kernels": kernels, "settings": settings}[args.what](args)
     name = {"models": "curve_models", "kernels": "gpar_kernels", "settings": "gpar_settings"}[args.what]
+    path = record.RESULTS / f"{name}.json"
+    if args.add and path.exists():
+        told = json.loads(path.read_text())["result"] | told
     record.write(name, told)
     title = f"Mean log density of held-out values, `python benchmarks/curve_models.py {args.what}`, {args.seeds} seeds"
-    (record.RESULTS / f"{name}.md").write_text(markdown(title, told))
+    (record.RESULTS / f"{name}.md").write_text(markdown(title, dict(sorted(told.items()))))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ def test_stopped_and_resumed_it_goes_on(tmp_path):
         search(table, y + 1.0, space=SMALL, steps=200, budget=1e6, most=5, seed=3, folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_ensembles_are_designed_too():
     table, y = rows()
     space = Space({"depth": Int(1, 2), "width": Int(2, 8), "members": Int(3, 4), "keep": Float(0.5, 1.0)})
@@ -95,7 +96,8 @@ def test_ensembles_are_designed_too():
     assert np.isfinite(found.model.log_density(NEW, [1.0, 2.0])).all()
 
 
-def test_few_rows(design):
+@pytest.mark.slow
+def test_few_rows():
     table, y = rows(n=9)
     found = search(table, y, space=SMALL, steps=50, budget=1e6, most=1, seed=0)
     assert np.isfinite(found.model.predict(NEW)).all()

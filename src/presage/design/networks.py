@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +26,8 @@ __all__ = ["EnsembleObjective", "Fitted", "NetworkObjective", "VariationalObject
 BUCKETS = (16, 64, 128, 256, 1024)  # widths that programs are compiled for
 TINY = 1e-12  # least variance, in units of the values' own
 CHUNK = 50  # steps of one call of a program
+PROGRAMS: dict[Any, Any] = {}  # compiled; a search with the same table's shape finds them again
+MOST_PROGRAMS = 64
 SCORED = 1000  # most rows that a fold is scored on
 
 
@@ -80,7 +82,6 @@ class NetworkObjective(Resumable):
     penalty: float = 0.0
     batch: int = 512
     deepest: int = 3
-    programs: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @abstractmethod
     def space(self) -> Space:
@@ -152,10 +153,12 @@ class NetworkObjective(Resumable):
 
     def _with_program(self, cohort: Cohort) -> Cohort:
         """A program is compiled once for all cohorts of a shape."""
-        key = (cohort.family, cohort.training, cohort.shape, cohort.networks.rows.shape)
-        if key not in self.programs:
-            self.programs[key] = cohort.compile().program
-        cohort.program = self.programs[key]
+        key = (cohort.family, cohort.training, cohort.shape, cohort.networks.rows.shape, cohort.table.x.shape)
+        if key not in PROGRAMS:
+            if len(PROGRAMS) >= MOST_PROGRAMS:
+                PROGRAMS.pop(next(iter(PROGRAMS)))
+            PROGRAMS[key] = cohort.compile().program
+        cohort.program = PROGRAMS[key]
         return cohort
 
     def advance(self, jobs: Sequence[Job], until: Sequence[int]) -> list[float]:
