@@ -117,6 +117,23 @@ def test_it_tells_what_the_study_knows(study, port):
     assert (worker["done"], worker["failed"]) == (11, 1)
 
 
+def test_curves_under_way_are_foretold(monkeypatch):
+    monkeypatch.setattr("presage.preview.EVERY", 0.0)
+    made = Study({"x": Float(0, 1)}, storage=MemoryStorage(), name="s", seed=0, surrogate="random")
+    for number in range(7):
+        trial = made.ask()
+        for step in range(1, 21 if number < 6 else 8):
+            trial.report(step, trial.params["x"] + 1.0 / step)
+        if number < 6:
+            made.tell(trial, trial.params["x"] + 0.05)
+    with serving(made.storage) as port:
+        curves = told(port, "/api/curves?name=s")["curves"]
+    assert [curve["ahead"] is not None for curve in curves] == [False] * 6 + [True]
+    ahead, x = curves[-1]["ahead"], trial.params["x"]
+    assert (ahead["steps"][0], ahead["steps"][-1]) == (7, 20)
+    assert ahead["low"][-1] <= x + 0.05 <= ahead["high"][-1]
+
+
 def test_the_model_is_the_study_s(study, port):
     cut = told(port, "/api/slice?name=s&param=x")
     at = study.best.params

@@ -18,7 +18,7 @@ LAYERS = """
     space
     trial
     observations
-    sobol lbfgs threads warping priors inference networks
+    sobol lbfgs threads warping priors inference networks preview
     kernels means
     surrogates
     acquisitions

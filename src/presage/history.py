@@ -70,8 +70,9 @@ class History:
         self._take: dict[Any, Callable[[dict[str, Any]], None]] = {
             "created": self._on_created, "settings": self._on_settings, "space": self._on_space,
             "suggested": self._on_suggested, "enqueued": self._on_enqueued, "started": self._on_started,
-            "interrupted": self._on_interrupted, "told": self._on_told, "failed": self._on_failed,
-            "late": self._on_late, "added": self._on_added, "control": self._on_control, "note": self._on_note,
+            "interrupted": self._on_interrupted, "reported": self._on_reported, "told": self._on_told,
+            "failed": self._on_failed, "late": self._on_late, "added": self._on_added, "control": self._on_control,
+            "note": self._on_note,
         }  # fmt: skip
 
     def catch_up(self, storage: Storage, name: str) -> None:
@@ -170,7 +171,7 @@ class History:
         self.handed[number] += 1
         if self.trials[number].finished is not None:  # told meanwhile by somebody who had only its number
             return
-        self._change(number, {"state": "running", "attempt": attempt, "suggested": at})
+        self._change(number, {"state": "running", "attempt": attempt, "suggested": at, "reports": []})
         self.waiting.discard(number)
         self.owners[number] = self.ran_by[number] = owner
 
@@ -183,6 +184,13 @@ class History:
         self._change(number, {"state": "waiting", "attempt": attempt})
         self.owners.pop(number, None)
         self.waiting.add(number)
+
+    def _on_reported(self, payload: dict[str, Any]) -> None:
+        """What a running trial has reported since it last was heard of; its end brings all reports again."""
+        number, first = self._number(payload), int(payload["first"])
+        new = [(int(step), _number(value)) for step, value in payload["reports"]]
+        if self.trials[number].state == "running":
+            self._change(number, {"reports": [*self.trials[number].reports[:first], *new]})
 
     def _on_told(self, payload: dict[str, Any]) -> None:
         stddev = payload.get("stddev")

@@ -185,6 +185,12 @@ class Ledger(Journal):
             raise StudyError(f"action must be pause, resume or stop, but got {action!r}")
         self.append([{"type": "control", "action": action, "at": time.time()}])
 
+    def reported(self, number: int, first: int, reports: list[tuple[int, float]]) -> None:
+        """Keep what a running trial reports after `first` earlier ones."""
+        self.append(
+            [{"type": "reported", "number": number, "first": first, "reports": [list(pair) for pair in reports]}]
+        )
+
     def note(self, text: str, number: int | None) -> None:
         """Keep a remark, with a trial if a number is given."""
         self.append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from presage.errors import Conflict, SpaceError, SpaceExhausted, StudyError, TrialError
+from presage.errors import Conflict, SpaceError, SpaceExhausted, StorageError, StudyError, TrialError
 from presage.history import FORMAT, History
 from presage.leases import SECONDS, Lease
 from presage.ledger import Ledger
+from presage.preview import Preview
 from presage.space import Space
 from presage.storage import Storage, open_storage
 from presage.suggester import Suggester
@@ -215,7 +216,20 @@ class Study:
                     if trials:
                         break
                     raise
-            return trials
+            return [trial.but({"live": Preview(trial.number, self._preview)}) for trial in trials]
+
+    def _preview(self, number: int, first: int, reports: list[tuple[int, float]]) -> bool:
+        """Store what a running trial has reported, if nobody is at the study just now; a training does not wait."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if number in self._history.owners:
+                self._ledger.reported(number, first, reports)
+            return True
+        except StorageError:  # the trial's end will say if the storage is gone for good
+            return False
+        finally:
+            self._lock.release()
 
     def enqueue(self, params: Mapping[str, Any]) -> Trial:
         """Have these params tried next, even if they were tried before."""

@@ -2,7 +2,7 @@
 
 import math
 import traceback as _traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -79,6 +79,7 @@ class Trial:
         finished: when it ended, likewise.
         latency: seconds it took to suggest.
         late: results of workers that had lost it.
+        live: takes what was reported so far and may send it on; not part of the record.
     """
 
     number: int
@@ -95,6 +96,10 @@ class Trial:
     finished: float | None = None
     latency: float = 0.0
     late: tuple[Late, ...] = ()
+    live: Callable[[list[tuple[int, float]]], None] | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "live"}  # it belongs to this process
 
     @staticmethod
     def quick(fields: dict[str, Any]) -> "Trial":
@@ -122,6 +127,8 @@ class Trial:
     def report(self, step: int, value: float) -> Literal["go", "pause", "stop"]:
         """Record an intermediate value; the answer says whether to go on."""
         self.reports.append((int(step), usable(value, "a reported value")))
+        if self.live is not None:
+            self.live(self.reports)
         return "go"
 
     def to_json(self) -> dict[str, Any]:

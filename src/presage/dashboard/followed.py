@@ -33,6 +33,7 @@ class Followed:
         self._fitting = threading.Lock()  # of the model, which takes long
         self._record: tuple[float, int, Record] | None = None
         self._known: dict[str, tuple[int, Any]] = {}
+        self._ahead: tuple[float, int, dict[int, dict[str, list[float]]]] = (-math.inf, -1, {})
 
     def sync(self) -> int:
         """Take in new events, and who lives; the number of the last event."""
@@ -89,16 +90,36 @@ class Followed:
             return {**t.to_json(), "params": finite(t.params), "notes": notes, "owner": self.history.ran_by.get(number)}
 
     def curves(self, most: int = 60) -> dict[str, Any]:
-        """Learning curves of the trials that reported, the latest ones where there are many."""
+        """Learning curves of the trials that reported, the latest ones where there are many, and how they may go on."""
         with self.lock:
-            reported = [t for t in self.history.trials if t.reports]
-            return {
-                "total": len(reported),
-                "curves": [
-                    {"number": t.number, "state": t.state, "value": t.value, "reports": [list(r) for r in t.reports]}
-                    for t in reported[-most:]
-                ],
-            }  # fmt: skip
+            h, seq = self.history, self.history.seq
+            reported = [t for t in h.trials if t.reports]
+            rows: list[dict[str, Any]] = [
+                {"number": t.number, "state": t.state, "value": t.value, "reports": [list(r) for r in t.reports]}
+                for t in reported[-most:]
+            ]
+        ahead = self._forecasts(reported[-most:], seq)
+        for row in rows:
+            row["ahead"] = ahead.get(row["number"])
+        return {"total": len(reported), "curves": rows}
+
+    def _forecasts(self, trials: list[Trial], seq: int) -> dict[int, dict[str, list[float]]]:
+        """Forecasts of unfinished curves; at most a few seconds old while the study runs."""
+        from presage.design.forecast import forecast
+
+        with self._fitting:
+            made, known, found = self._ahead
+            if known != seq and time.monotonic() - made > FRESH:
+                try:
+                    laws = forecast(trials, self.history.space, self.history.sign)
+                except (FloatingPointError, np.linalg.LinAlgError):
+                    laws = {}  # curves are looked at all the same
+                found = {
+                    number: finite({name: part.tolist() for name, part in law._asdict().items()})
+                    for number, law in laws.items()
+                }
+                self._ahead = (time.monotonic(), seq, found)
+            return found
 
     def workers(self) -> dict[str, Any]:
         """Who runs or ran trials, and the last of what they did."""

@@ -402,15 +402,19 @@ const curves = (place) => {
   let found = { total: 0, curves: [] };
   const redraw = async () => {
     chart.hidden = !found.curves.length;
-    said.textContent = found.curves.length ? `${found.curves.length} of ${found.total} curves; the best trial is drawn thick.` : "No trial has reported intermediate values (trial.report).";
+    said.textContent = found.curves.length ? `${found.curves.length} of ${found.total} curves; the best trial is drawn thick, forecasts of unfinished ones are dotted with bands of 95 %.` : "No trial has reported intermediate values (trial.report).";
     if (!found.curves.length) return;
     const top = bestTrial();
-    const looks = { failed: [css("vermilion"), "dot"], complete: [css("sky"), "solid"], running: [css("orange"), "dash"], waiting: [css("dim"), "dash"] };
+    const looks = { failed: [css("vermilion"), "dot"], complete: [css("sky"), "solid"], running: [css("orange"), "dash"], waiting: [css("dim"), "dash"], paused: [css("orange"), "dashdot"] };
     const isBest = (c) => (top !== null && c.number === top.number ? 1 : 0);
-    await draw(chart, [...found.curves].sort((a, b) => isBest(a) - isBest(b)).map((c) => {
+    await draw(chart, [...found.curves].sort((a, b) => isBest(a) - isBest(b)).flatMap((c) => {
       const best = isBest(c);
-      const [color, dash] = looks[c.state];
-      return { x: c.reports.map((r) => r[0]), y: c.reports.map((r) => r[1]), mode: c.reports.length > 1 ? "lines" : "markers", type: "scatter", showlegend: false, line: { color: best ? css("orange") : color, dash, width: best ? 3.5 : 1 }, hovertemplate: `trial ${c.number}, step %{x}: %{y}<extra></extra>` };
+      const [color, dash] = looks[c.state] ?? looks.waiting;
+      const ahead = c.ahead ? [
+        { x: [...c.ahead.steps, ...[...c.ahead.steps].reverse()], y: [...c.ahead.high, ...[...c.ahead.low].reverse()], fill: "toself", fillcolor: "rgba(230,159,0,0.18)", line: { width: 0 }, mode: "lines", type: "scatter", hoverinfo: "skip", showlegend: false },
+        { x: c.ahead.steps, y: c.ahead.mean, mode: "lines", type: "scatter", showlegend: false, line: { color, dash: "dot", width: 1.5 }, hovertemplate: `trial ${c.number}, step %{x}: expected %{y}<extra></extra>` },
+      ] : [];
+      return [...ahead, { x: c.reports.map((r) => r[0]), y: c.reports.map((r) => r[1]), mode: c.reports.length > 1 ? "lines" : "markers", type: "scatter", showlegend: false, line: { color: best ? css("orange") : color, dash, width: best ? 3.5 : 1 }, hovertemplate: `trial ${c.number}, step %{x}: %{y}, ${c.state}<extra></extra>` }];
     }), { xaxis: { title: { text: "step" } }, yaxis: { title: { text: "reported value" } } });
   };
   return { redraw, update: async () => { found = await get("curves", { name: state.name }); await redraw(); } };
