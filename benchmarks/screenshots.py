@@ -18,6 +18,7 @@ import uvicorn
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
+import presage.preview as preview
 from presage import Choice, Float, Int, Space, Study
 from presage.dashboard.app import create_app
 from presage.storage import MemoryStorage
@@ -52,7 +53,11 @@ def studies(trials: int) -> MemoryStorage:
     study.optimize(objective, trials, max_failures=99)
     study.note("Baseline of last year: 0.31")
     study.note("Suspiciously good", 12)
-    study.ask()
+    preview.EVERY = 0.0
+    for step in (6, 11):  # two that are under way
+        trial = study.ask()
+        for i in range(1, step):
+            trial.report(i, 0.6 + 0.2 * (step == 6) + 1.5 * math.exp(-i / 4))
     small = Study(Space({"x": Float(0, 1)}), storage=storage, name="a line", seed=0, surrogate="random")
     small.optimize(lambda params: params["x"], 5)
     return storage

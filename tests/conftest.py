@@ -1,5 +1,6 @@
 """Hypothesis draws the same examples in every run; HYPOTHESIS_PROFILE=search draws many new ones."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -62,6 +63,7 @@ def corner(name):
 
     url = os.environ["PRESAGE_TEST_POSTGRES"]
     schema = "t" + hashlib.sha256(name.encode()).hexdigest()[:16]
-    with psycopg.connect(url, autocommit=True) as connection:
+    # Two processes that make it at once both find that it is not there, and one of them is then told that it is.
+    with psycopg.connect(url, autocommit=True) as connection, contextlib.suppress(psycopg.errors.UniqueViolation):
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     return f"{url}?options=-csearch_path%3D{schema}"

@@ -406,6 +406,10 @@ const curves = (place) => {
     if (!found.curves.length) return;
     const top = bestTrial();
     const looks = { failed: [css("vermilion"), "dot"], complete: [css("sky"), "solid"], running: [css("orange"), "dash"], waiting: [css("dim"), "dash"], paused: [css("orange"), "dashdot"] };
+    // What was reported fills the chart; a wide band may leave it.
+    const shown = found.curves.flatMap((c) => [...c.reports.map((r) => r[1]), ...(c.ahead ? c.ahead.mean : [])]);
+    const [low, high] = shown.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+    const range = [low - 0.05 * (high - low || 1), high + 0.05 * (high - low || 1)];
     const isBest = (c) => (top !== null && c.number === top.number ? 1 : 0);
     await draw(chart, [...found.curves].sort((a, b) => isBest(a) - isBest(b)).flatMap((c) => {
       const best = isBest(c);
@@ -415,7 +419,7 @@ const curves = (place) => {
         { x: c.ahead.steps, y: c.ahead.mean, mode: "lines", type: "scatter", showlegend: false, line: { color, dash: "dot", width: 1.5 }, hovertemplate: `trial ${c.number}, step %{x}: expected %{y}<extra></extra>` },
       ] : [];
       return [...ahead, { x: c.reports.map((r) => r[0]), y: c.reports.map((r) => r[1]), mode: c.reports.length > 1 ? "lines" : "markers", type: "scatter", showlegend: false, line: { color: best ? css("orange") : color, dash, width: best ? 3.5 : 1 }, hovertemplate: `trial ${c.number}, step %{x}: %{y}, ${c.state}<extra></extra>` }];
-    }), { xaxis: { title: { text: "step" } }, yaxis: { title: { text: "reported value" } } });
+    }), { xaxis: { title: { text: "step" } }, yaxis: { title: { text: "reported value" }, range } });
   };
   return { redraw, update: async () => { found = await get("curves", { name: state.name }); await redraw(); } };
 };
