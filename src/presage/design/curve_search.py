@@ -8,7 +8,7 @@ import numpy as np
 
 from presage.acquisitions.improvement import log_improvement
 from presage.design.board import Board, Move, Search, rungs_at
-from presage.design.curves.base import Curves
+from presage.design.curves.base import Curves, continued
 from presage.design.curves.kronecker import KroneckerModel, KroneckerPosterior
 
 __all__ = ["CurveSearch", "rates"]
@@ -79,12 +79,7 @@ class CurveSearch(Search):
                 new = rng.choice(free, count, replace=False, p=share / share.sum())
                 return [Move(int(row), rungs_at(board.curves.steps, (self.first,))[0]) for row in new]
         seen = board.curves.at(columns)
-        count = int(np.isfinite(seen.values).sum())
-        keep = count < memory.get("fitted", 0) * (1.0 + self.refit)
-        found = self.model.fit(seen, rng=rng, previous=memory.get("state"), keep=keep)
-        if not keep:
-            memory["fitted"] = count
-        memory["state"] = found.state
+        found = continued(self.model, seen, memory, self.refit, rng=rng)
         moves: list[Move] = []
         posterior = found.posterior
         while True:

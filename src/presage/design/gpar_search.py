@@ -7,7 +7,7 @@ import numpy as np
 
 from presage.design.baselines import fresh, log_expected_improvement
 from presage.design.board import Board, Move, Search
-from presage.design.curves.base import Curves
+from presage.design.curves.base import continued
 from presage.design.curves.gpar import GPAR
 from presage.surrogates.base import Marginal
 
@@ -50,13 +50,7 @@ class GPARSearch(Search):
         complete = int(np.isfinite(board.finals).sum())
         if complete < self.initial:
             return [Move(row, len(steps) - 1) for row in fresh(board, rng, min(self.parallel, self.initial - complete))]
-        seen: Curves = board.curves.at(columns)
-        count = int(np.isfinite(seen.values).sum())
-        keep = count < memory.get("fitted", 0) * (1.0 + self.refit)
-        found = self.model.fit(seen, rng=rng, previous=memory.get("state"), keep=keep)
-        if not keep:
-            memory["fitted"] = count
-        memory["state"] = found.state
+        found = continued(self.model, board.curves.at(columns), memory, self.refit, rng=rng)
         law, squash = found.posterior.marginal(), found.posterior.squash
         best = float(squash.forward(np.nanmin(board.finals)))
         free = ~np.isfinite(board.finals)

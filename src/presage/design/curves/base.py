@@ -7,13 +7,14 @@ that nobody has started is a row without values.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from presage.observations import Column
 from presage.surrogates.base import Marginal, State
 
-__all__ = ["CurveFit", "CurveModel", "CurvePosterior", "Curves", "Squash", "moments_of"]
+__all__ = ["CurveFit", "CurveModel", "CurvePosterior", "Curves", "Squash", "continued", "moments_of"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,18 @@ class CurveModel(ABC):
             previous: the state of an earlier fit, from which to start.
             keep: take hyperparameters and squash of `previous` as they are, and only the data anew.
         """
+
+
+def continued(
+    model: CurveModel, curves: Curves, memory: dict[str, Any], growth: float, *, rng: np.random.Generator
+) -> CurveFit:
+    """A fit that goes on from the last one in `memory`; hyperparameters are found anew when the values have grown by a
+    share of `growth`."""
+    count = int(np.isfinite(curves.values).sum())
+    keep = count < memory.get("fitted", 0) * (1.0 + growth)
+    found = model.fit(curves, rng=rng, previous=memory.get("state"), keep=keep)
+    memory |= {"state": found.state, "fitted": memory["fitted"] if keep else count}
+    return found
 
 
 def moments_of(posterior: CurvePosterior, column: int = -1) -> tuple[np.ndarray, np.ndarray]:
