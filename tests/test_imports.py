@@ -35,6 +35,7 @@ LAYERS = """
     loop
     benchmarks
     testing cli sklearn
+    __main__
 """
 ORDER = {name: layer for layer, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 

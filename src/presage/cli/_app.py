@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from presage.cli import (
+    bench,
     dashboard,
     demo,
     design,
@@ -54,9 +55,10 @@ for command in COMMANDS:
     app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
 
 
-for group_command in storage.app.registered_commands:
-    group_command.help = _flowing(group_command.callback.__doc__ if group_command.callback else None)
-app.add_typer(storage.app, name="storage")
+for name, group in {"storage": storage.app, "bench": bench.app}.items():
+    for group_command in group.registered_commands:
+        group_command.help = _flowing(group_command.callback.__doc__ if group_command.callback else None)
+    app.add_typer(group, name=name)
 
 
 def _version(wanted: bool) -> None:
