@@ -1,7 +1,10 @@
 """Benchmarks: problems whose minima are true, measures against hand-computed examples, runs that can be cut short."""
 
 import json
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -309,6 +312,30 @@ def test_runs_are_kept_and_not_made_again(tmp_path):
     assert file.read_text().startswith(before)
     found = {(r["problem"], r["method"], r["seed"]) for r in records.read(tmp_path)}
     assert found == {(j.problem, j.method, j.seed) for j in jobs}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+def test_a_killed_run_leaves_no_process_and_what_was_finished(tmp_path):
+    wanted = ["--list", "forrester", "--methods", "presage", "--seeds", "0:500", "--jobs", "2", "--out", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "presage", "bench", "run", *wanted], stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        while b"1/500" not in process.stderr.readline():
+            assert process.poll() is None
+        children = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+        process.kill()
+    assert len(children) >= 2
+    until = time.monotonic() + 20
+    while any(running(pid) for pid in children):
+        assert time.monotonic() < until, "a worker outlived the run"
+        time.sleep(0.05)
+    assert len(records.read(tmp_path)) >= 1
+
+
+def running(pid):
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_another_budget_is_another_run(tmp_path):

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -94,7 +95,7 @@ def run(
     failed: list[Failed] = []
     without: set[str] = set()  # methods whose library is missing; asked once
     with _environment(SINGLE):
-        pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
         try:
             running: dict[Future[records.Record], Job] = {}
             while True:
@@ -117,6 +118,18 @@ def run(
                     tell(job, result)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone; a killed run must not leave workers behind."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _result(future: "Future[records.Record]", job: Job, without: set[str]) -> "records.Record | Failed":
