@@ -20,6 +20,7 @@ from presage.benchmarks.summary import markdown, select
 from presage.cli._app import app
 from presage.cli.bench import pythons_of, seeds_of
 from presage.errors import PresageError
+from presage.experiments import s5
 from presage.space import Choice, Float, Int, Space
 
 ALL = list(PROBLEMS.values())
@@ -390,3 +391,24 @@ def test_mistakes_are_explained(tmp_path):
         pythons_of(["bo=python"])
     assert pythons_of(["hebo=a=b"]) == {"hebo": "a=b"}
     assert [p.name for p in choose("branin, reported")][:2] == ["branin", "goldstein_price"]
+
+
+# The seeds' experiments.
+def test_s5_ranks_after_20_and_53():
+    rows = [
+        made("p", name, seed, [4.0] * 20 + [last] * 33)
+        for seed in range(3)
+        for name, last in (("presage", 1.0), ("random", 2.0))
+    ]
+    runs, names, _ = select(rows, [], [])
+    found = s5.ranks(runs)
+    assert [[i.mean for i in found[after]] for after in (20, 53)] == [[1.5, 1.5], [1.0, 2.0]]
+    assert "| presage's default | 1.50 (1.50 to 1.50) | 1.00 (1.00 to 1.00) |" in s5.markdown(runs, names)
+    assert len(s5.problems(False)) == 20
+    assert set(s5.problems(True)) < set(s5.problems(False)) <= set(PROBLEMS)
+
+
+def test_what_cannot_be_reproduced_says_where_it_is():
+    result = CliRunner().invoke(app, ["reproduce", "s1"])
+    assert result.exit_code == 1
+    assert "benchmarks/s1.py" in result.stderr

@@ -34,6 +34,7 @@ LAYERS = """
     progress dashboard report
     loop
     benchmarks
+    experiments
     testing cli sklearn
     __main__
 """

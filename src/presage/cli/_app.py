@@ -18,6 +18,7 @@ from presage.cli import (
     plot,
     replay,
     report,
+    reproduce,
     run,
     show,
     storage,
@@ -48,7 +49,7 @@ def _flowing(doc: str | None) -> str:
 
 COMMANDS = (
     run.run, worker.worker, demo.demo, design.design, list.list_studies, show.show, export.export, plot.plot,
-    report.report, dashboard.dashboard, replay.replay_study, init.init, doctor.doctor,
+    report.report, dashboard.dashboard, replay.replay_study, reproduce.reproduce, init.init, doctor.doctor,
 )  # fmt: skip
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for command in COMMANDS:

@@ -3,12 +3,16 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from presage.cli._studies import JsonOption
 from presage.errors import PresageError
+
+if TYPE_CHECKING:
+    from presage.benchmarks.records import Record
+    from presage.benchmarks.runner import Failed, Job
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode="rich",
@@ -89,7 +93,7 @@ def run(
     from presage.benchmarks import records
     from presage.benchmarks.methods import check
     from presage.benchmarks.problems import choose
-    from presage.benchmarks.runner import Failed, jobs_for
+    from presage.benchmarks.runner import jobs_for
     from presage.benchmarks.runner import run as run_all
     from presage.cli._output import err
 
@@ -101,11 +105,11 @@ def run(
     there = records.done(out, names, {p.name: p.trials for p in chosen})
     left = [job for job in wanted if (job.problem, job.method, job.seed) not in there]
     err().print(f"{len(wanted)} runs, {len(wanted) - len(left)} of them there already; results in {out}.", style="dim")
-    with _Progress(len(left)) as view:
+    with Progress(len(left)) as view:
         try:
             failed = run_all(
                 left, out, workers=jobs, command=_command(), seconds=seconds,
-                tell=lambda job, result: view.tell(job, result if isinstance(result, Failed) else None, result),
+                tell=view.tell,
             )  # fmt: skip
         except KeyboardInterrupt:
             err().print(f"Stopped. The same command goes on from {out}.", style="yellow")
@@ -130,7 +134,7 @@ def _command() -> str:
     return shlex.join(shown)
 
 
-class _Progress:
+class Progress:
     """A bar where somebody looks, a line per run elsewhere."""
 
     def __init__(self, total: int) -> None:
@@ -151,16 +155,18 @@ class _Progress:
         )  # fmt: skip
         self.task = self.bar.add_task("", total=total)
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "Progress":
         self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
-    def tell(self, job: Any, failed: Any, result: Any) -> None:
+    def tell(self, job: "Job", result: "Record | Failed") -> None:
+        """A run has ended."""
         self.count += 1
-        ending = f"failed: {failed.reason}" if failed else f"{min(result['truth']) - result['minimum']:.3g}"
+        least = None if isinstance(result, tuple) else min(result["truth"]) - result["minimum"]
+        ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
         said = f"{job.method} on {job.problem}, seed {job.seed}: {ending}"
         self.bar.update(self.task, advance=1, description=said)
         if not self.seen:
