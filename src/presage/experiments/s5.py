@@ -1,7 +1,8 @@
 """S5: four learners tuned on five data sets, 3 + 50 evaluations, by improvement, two bounds, and chance.
 
 The thesis shows curves only, no numbers. Its Gaussian process with EI and with UCB at 0.5 and 1.5 is here
-presage's with the same acquisitions; presage's default and Optuna's TPE are added. Losses come from tables (benchmarks/tables.py).
+presage's with the same acquisitions; presage's default and Optuna's TPE are added. Losses come from tables made by
+benchmarks/tables.py.
 """
 
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ def markdown(runs: Sequence[Runs], methods: Sequence[str]) -> str:
     header = "| method | " + " | ".join(f"mean rank after {after} (95 %)" for after in AFTER) + " |"
     said = (
         f"{len(runs)} problems, {seeds} seeds or more. The thesis shows curves without numbers, so ranks cannot be put "
-        "side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from its figures."
+        "side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from its own."
     )
     return "\n".join([header, "| --- | --- | --- |", *rows, "", said]) + "\n"
 
