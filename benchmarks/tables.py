@@ -51,8 +51,8 @@ GRIDS: dict[str, dict[str, list[float]]] = {
     "svm": {"C": np.logspace(-5, 5, 25).tolist(), "gamma": np.logspace(-5, 5, 25).tolist()},
     "knn": {"k": list(range(10, 51))},
     "gbm": {
-        "learning_rate": [1e-5, 1e-4, 1e-3, 1e-2], "estimators": list(range(10, 101, 5)), "depth": [2, 4, 8, 100],
-        "min_split": [2, 10, 30, 100],
+        "learning_rate": [1e-5, 1e-4, 1e-3, 1e-2], "estimators": list(range(10, 101, 5)), "depth": [2, 4, 100],
+        "min_split": [2, 15, 100],
     },
     "mlp": {"hidden": list(range(5, 51, 5)), "alpha": [0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]},
 }  # fmt: skip

@@ -14,10 +14,9 @@ from presage.benchmarks.measures import (
     gather,
     mean_ranks,
     seconds_to,
+    tail_probability,
 )
 from presage.errors import PresageError
-
-BASELINES = ("random", "sobol")
 
 
 def select(
@@ -47,12 +46,13 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def methods_table(runs: Sequence[Runs], methods: Sequence[str]) -> str:
     """Per method: mean rank at half and at the end of the budget, area, seconds, targets reached."""
-    half = [mean_ranks([Runs(r.problem, r.seeds, r.regret[:, :, : r.regret.shape[2] // 2], r.seconds) for r in runs])]
+    half = np.mean([r.ranks(r.regret.shape[2] // 2).mean(axis=1) for r in runs], axis=0)
     ends = mean_ranks(runs)
     rows = []
     for i in np.argsort([end.mean for end in ends]):
         areas = np.mean([area(r.regret[i], r.scale).mean() for r in runs])
         average = np.mean([average_regret(r.regret[i])[:, -1].mean() / r.scale for r in runs])
+        tail = np.mean([tail_probability(r.regret[i], r.scale / 2)[-1] for r in runs])
         seconds = np.concatenate([r.seconds[i][np.isfinite(r.seconds[i])] for r in runs])
         total = np.mean([np.nansum(r.seconds[i], axis=1).mean() for r in runs])
         counts, spent = [], []
@@ -62,13 +62,13 @@ def methods_table(runs: Sequence[Runs], methods: Sequence[str]) -> str:
             spent.append(seconds_to(r.regret[i], np.nan_to_num(r.seconds[i]), target))
         reached = np.concatenate(counts)
         rows.append([
-            methods[i], str(ends[i]), f"{half[0][i].mean:.2f}", f"{areas:.3g}", f"{average:.3g}",
+            methods[i], str(ends[i]), f"{half[i]:.2f}", f"{areas:.3g}", f"{average:.3g}", f"{tail:.0%}",
             f"{np.isfinite(reached).mean():.0%}", _median(reached, "{:.0%}"), _median(np.concatenate(spent), "{:.3g}"),
             f"{np.median(seconds):.3g}", f"{total:.3g}",
         ])  # fmt: skip
     header = [
-        "method", "mean rank (95 %)", "at half", "area", "R_n/n", "target reached", "after (of budget)",
-        "seconds to it", "s per suggestion", "s per run",
+        "method", "mean rank (95 %)", "at half", "area", "R_n/n", "P[R_n/n > 1/2]", "target reached",
+        "after (of budget)", "seconds to it", "s per suggestion", "s per run",
     ]  # fmt: skip
     return _table(header, rows)
 
@@ -90,8 +90,10 @@ def problems_table(runs: Sequence[Runs], methods: Sequence[str]) -> str:
 
 
 def duels_table(runs: Sequence[Runs], methods: Sequence[str], ours: str) -> str:
-    """A method against the best other one on every problem, baselines included, and a count of the verdicts."""
-    found = [duel(r, methods, ours) for r in runs]
+    """A method against the best other one on every problem, and a count of the verdicts; its variants do not count."""
+    family = ours.partition(":")[0]
+    others = [m for m in methods if m.partition(":")[0] != family] or [m for m in methods if m != ours]
+    found = [duel(r, methods, ours, among=others) for r in runs]
     rows = [[d.problem, d.rival, str(d.won), d.verdict] for d in found]
     count = {verdict: sum(d.verdict == verdict for d in found) for verdict in ("ahead", "level", "behind")}
     told = ", ".join(f"{verdict} on {number}" for verdict, number in count.items())
