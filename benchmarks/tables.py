@@ -158,13 +158,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no table after so long")
     parser.add_argument("--curves", action="store_true")
     arguments = parser.parse_args()
     if arguments.curves:
         return curves()
     names = arguments.only or [f"{kind}_{name}" for kind in GRIDS for name in (*FILES, *BUNDLED)]
     warnings.simplefilter("ignore")
+    start = time.perf_counter()
     for full in names:
+        if time.perf_counter() - start > arguments.seconds:
+            break
         if (TABLES / f"{full}.npz").exists():
             continue
         kind, _, name = full.partition("_")

@@ -128,7 +128,7 @@ def test_recorded_minima_of_simulations_hold(name):
         return instance.value(instance.space.decode(point))
 
     best = points[int(np.argmin(values))]
-    found = minimize(of, best[list(free)], args=(best,), method="Nelder-Mead", options={"maxfev": 400})
+    found = minimize(of, best[list(free)], args=(best,), method="Nelder-Mead", options={"maxfev": 200})
     assert found.fun >= instance.minimum
     assert found.fun <= instance.minimum + 0.05 * (np.median(values) - instance.minimum)
 
