@@ -21,6 +21,7 @@ from presage.cli._app import app
 from presage.cli.bench import pythons_of, seeds_of
 from presage.errors import PresageError
 from presage.experiments import s5
+from presage.functions import branin
 from presage.space import Choice, Float, Int, Space
 
 ALL = list(PROBLEMS.values())
@@ -131,6 +132,67 @@ def test_recorded_minima_of_simulations_hold(name):
     found = minimize(of, best[list(free)], args=(best,), method="Nelder-Mead", options={"maxfev": 200})
     assert found.fun >= instance.minimum
     assert found.fun <= instance.minimum + 0.05 * (np.median(values) - instance.minimum)
+
+
+# Minima of composed problems are attained, so that no method is charged with regret that nobody can avoid.
+LINE = np.linspace(-5.0, 5.0, 4001)  # a parabola's minimum is missed by 1.25e-3 at most
+
+
+def test_the_wells_are_as_deep_as_told():
+    instance = PROBLEMS["wells_mixed"].make(4)
+    base = {"x1": 0.0, "x2": 0.0, "n1": 0, "n2": 0, "label": "amber"}
+    axes = {"x1": LINE.tolist(), "x2": LINE.tolist(), "n1": range(-5, 6), "n2": range(-5, 6), "label": mixed.LABELS}
+    least = instance.value(base)
+    for name, values in axes.items():  # a sum over coordinates
+        least += min(instance.value(base | {name: value}) for value in values) - instance.value(base)
+    assert least == pytest.approx(instance.minimum, abs=2 * 0.5 * 35 * 1.25e-3**2)  # the wells' curvature is below 35
+
+
+def test_stages_bring_what_is_told():
+    instance = PROBLEMS["stages"].make(4)
+    totals = []
+    for count in range(1, 5):
+        names = [f"{what}{i}" for i in range(1, count + 1) for what in ("mode", "x")]
+        params = {"stages": count} | {name: "steady" if name.startswith("mode") else 0.0 for name in names}
+        for i in range(1, count + 1):
+            tried = [
+                params | {f"mode{i}": mode, f"x{i}": x} for mode in ("pulsed", "steady") for x in LINE[::4].tolist()
+            ]
+            params = min(tried, key=instance.value)
+        totals.append(instance.value(params))
+    assert min(totals) == pytest.approx(instance.minimum, abs=4 * 30 / 8 * 5e-3**2)
+    assert np.argmin(totals) == 2  # three stages
+
+
+def test_branches_are_lowest_where_their_functions_are():
+    instance = PROBLEMS["branches"].make(2)
+    point = branin.shifted(mixed.STREAM + 2).minimizers[0]
+    best = {"branch": "branin"} | {f"branin_{name}": value for name, value in point.items()}
+    assert instance.value(best) == pytest.approx(instance.minimum, abs=1e-12)
+
+
+def test_labels_hide_the_minimum_of_a_function_and_nothing_else():
+    instance = PROBLEMS["ackley_mixed"].make(2)
+    found = []
+    for label in mixed.LABELS:
+
+        def of(x, label=label):
+            names = [name for name, axis in instance.space.items() if isinstance(axis, Float)]
+            return instance.value({"x1": 0, "x2": 0, "x3": label} | dict(zip(names, map(float, x), strict=True)))
+
+        grid = [(a, b) for a in np.linspace(-30, 30, 31) for b in np.linspace(-30, 30, 31)]
+        start = min(grid, key=of)
+        found.append(minimize(of, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9}).fun)
+    assert min(found) == pytest.approx(instance.minimum, abs=1e-3)
+    assert sum(value > 1.0 for value in found) == len(mixed.LABELS) - 1
+
+
+def test_a_hidden_function_has_few_coordinates():
+    instance = PROBLEMS["camel_in_100"].make(3)
+    middle = instance.space.decode([0.5] * 100)
+    value = instance.value(middle)
+    matter = [n for n, a in instance.space.items() if instance.value(middle | {n: 0.9 * a.high}) != value]
+    assert len(matter) == 2
 
 
 # Tables.
