@@ -126,7 +126,8 @@ def markdown(
     parts.append(
         "Ranks are among these methods by the least regret at the end, averaged over seeds and then problems. Area "
         "(of the best-so-far curve) and R_n/n (mean regret of all evaluations) are in units of the median regret of a "
-        "first evaluation, and medians over problems, of which some have heavy tails. The target is the median of all final regrets of a problem."
+        "first evaluation, and medians over problems, of which some have heavy tails. The target is the "
+        "median of all final regrets of a problem."
     )
     parts.append("Median regret at the end:\n\n" + problems_table(runs, names))
     if ours is not None and len(names) > 1:
