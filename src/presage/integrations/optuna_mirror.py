@@ -1,0 +1,193 @@
+"""An Optuna study as presage sees it: one history per search space, caught up trial by trial."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from presage.errors import SpaceError
+from presage.history import FORMAT, History
+from presage.integrations import require
+from presage.space import Params, Space
+from presage.storage import Event
+from presage.suggester import Suggester, initial_trials
+
+require("optuna", "optuna")
+
+from optuna.distributions import BaseDistribution  # noqa: E402
+from optuna.trial import FrozenTrial, TrialState  # noqa: E402
+
+if TYPE_CHECKING:
+    from presage.surrogates import State
+
+CONSTRAINTS = "constraints"  # the system attribute in which all of Optuna's samplers keep them
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+class Mirror:
+    """The trials of an Optuna study that have a point in some space, and the points that come next.
+
+    Args:
+        space: what is searched.
+        direction: minimize or maximize.
+        seed: of the suggestions.
+        initial: trials before the surrogate is asked.
+        learn_failures: whether failed trials say that their points cannot be evaluated.
+        state: of the last fit, where there was one.
+    """
+
+    def __init__(
+        self, space: Space, direction: str, seed: int, initial: int | None, learn_failures: bool, state: "State"
+    ) -> None:
+        self.space, self.state, self._learn_failures = space, state, learn_failures
+        self._sign = 1.0 if direction == "minimize" else -1.0
+        self._taken: set[int] = set()
+        self._complete: list[FrozenTrial] = []
+        self._history = History(space.constraints)
+        _apply(self._history, {
+            "type": "created", "format": FORMAT, "space": space.to_json(), "direction": direction, "surrogate": "",
+            "acquisition": "", "seed": seed, "initial": initial or initial_trials(space), "replicates": 1, "at": 0.0,
+        })  # fmt: skip
+
+    def catch_up(self, trials: Iterable[FrozenTrial]) -> None:
+        """Take in the trials that have ended since."""
+        for trial in trials:
+            if trial.state in ENDED and trial.number not in self._taken:
+                self._taken.add(trial.number)
+                self._take(trial)
+
+    def _take(self, trial: FrozenTrial) -> None:
+        ended = self._end(trial)
+        if trial.state == TrialState.COMPLETE:
+            self._complete.append(trial)
+        params = self.legal(trial.params)
+        if ended is None or params is None:
+            return
+        number = len(self._history.trials)
+        _apply(self._history, _suggested(number, params), {**ended, "number": number, "at": 0.0})
+
+    def _end(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        """How the trial ended, as an event; None where that says nothing."""
+        if trial.state == TrialState.FAIL:
+            return _failed("error") if self._learn_failures else None
+        if any(not value <= 0.0 for value in constraints_of(trial)):  # feasibility is learned, not how far off it was
+            return _failed("invalid")
+        found = (trial.value, 0.0) if trial.state == TrialState.COMPLETE else self._foretold(trial)
+        if found is None or found[0] is None:
+            return None
+        value, stddev = found
+        if not math.isfinite(value):
+            return _failed("invalid")
+        return {"type": "told", "values": [float(value)], **({"stddev": stddev} if stddev else {})}
+
+    def _foretold(self, trial: FrozenTrial) -> tuple[float, float] | None:
+        """What a pruned trial would have come to, with a standard error.
+
+        Its last value, moved by what complete trials gained from that step to their end (the median; half the range
+        of the middle 68 percent is the error), but no better than the best complete trial, or it were not pruned.
+        """
+        step = trial.last_step
+        if step is None:
+            return None
+        value, stddev = float(trial.intermediate_values[step]), 0.0
+        ends = [(t.value, t.intermediate_values.get(step)) for t in self._complete if t.value is not None]
+        gains = [end - then for end, then in ends if then is not None and math.isfinite(end - then)]
+        if gains:
+            low, middle, high = np.percentile(gains, [16, 50, 84])
+            value, stddev = value + float(middle), float(high - low) / 2
+        best = min((self._sign * end for end, _ in ends if math.isfinite(end)), default=-math.inf)
+        return self._sign * max(self._sign * value, best), stddev  # NaN stays NaN: it is the first of the two
+
+    def legal(self, params: Mapping[str, Any]) -> Params | None:
+        """The point that params have in the space; None where they have none."""
+        try:
+            return self.space.complete({name: params[name] for name in self.space if name in params})
+        except SpaceError:
+            return None
+
+    def suggest(self, suggester: Suggester, number: int, pending: Sequence[Params]) -> Params:
+        """The point for the trial of that number while others are being evaluated."""
+        now = self._history.copy()
+        for params in pending:
+            _apply(now, _suggested(len(now.trials), params))
+        points, _, state = suggester.choose(now, self.state, 1, number)
+        if not len(points):  # all have been tried, and Optuna does not end there: those tried least may be again
+            now.header = {**now.header, "replicates": 1 + min(now.tried.values())}
+            points, _, state = suggester.choose(now, self.state, 1, number)
+        if state is not None:
+            self.state = state
+        return self.space.decode(points[0])
+
+
+class Follower:
+    """What is known of one Optuna study; goes through pickle with its fit states, and reads the trials again.
+
+    Attributes:
+        shared: the distributions that all complete and pruned trials have, in the order of the first trial's
+            suggestions; None before there is such a trial.
+    """
+
+    def __init__(self) -> None:
+        self._began: datetime | None = None
+        self._states: dict[str, State] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self.shared: dict[str, BaseDistribution] | None = None
+        self._read: set[int] = set()
+        self._mirrors: dict[str, Mirror] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        states = {key: mirror.state for key, mirror in self._mirrors.items()}
+        return {"_began": self._began, "_states": {**self._states, **states}}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        self._forget()
+
+    def look(self, trials: Sequence[FrozenTrial]) -> None:
+        """Learn which parameters all trials share. Another study with the same name and number is begun anew."""
+        began = trials[0].datetime_start if trials else None
+        if self._began not in (None, began):
+            self._states = {}
+            self._forget()
+        self._began = began
+        for trial in trials:
+            if trial.number in self._read or trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+                continue
+            self._read.add(trial.number)
+            if self.shared is None:
+                self.shared = dict(trial.distributions)
+            else:
+                given = trial.distributions
+                self.shared = {name: axis for name, axis in self.shared.items() if given.get(name) == axis}
+
+    def mirror(self, space: Space, direction: str, seed: int, initial: int | None, learn_failures: bool) -> Mirror:
+        """The study's trials in a space."""
+        key = repr(space)
+        if key not in self._mirrors:
+            state = self._states.pop(key, {})
+            self._mirrors[key] = Mirror(space, direction, seed, initial, learn_failures, state)
+        return self._mirrors[key]
+
+
+def constraints_of(trial: FrozenTrial) -> list[float]:
+    """A trial's constraint values, set by a sampler's function (one list) or by the objective (one attribute each)."""
+    attributes = trial.system_attrs
+    each = [value for key, value in attributes.items() if key.startswith(f"{CONSTRAINTS}:")]
+    return [*(attributes.get(CONSTRAINTS) or ()), *each]
+
+
+def _suggested(number: int, params: Params) -> dict[str, Any]:
+    return {"type": "suggested", "number": number, "params": params, "source": "told", "owner": "optuna", "at": 0.0}
+
+
+def _failed(kind: str) -> dict[str, Any]:
+    return {"type": "failed", "kind": kind, "message": ""}
+
+
+def _apply(history: History, *payloads: dict[str, Any]) -> None:
+    for payload in payloads:
+        history.apply(Event(history.seq + 1, payload))
