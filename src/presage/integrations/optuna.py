@@ -21,9 +21,8 @@ import numpy as np
 from presage.errors import SpaceError, StudyError
 from presage.integrations import require
 from presage.integrations.optuna_spaces import dimension_of, distributions_of, expressible
-from presage.sobol import sobol
 from presage.space import Params, Space
-from presage.suggester import DESIGN, Suggester
+from presage.suggester import Suggester
 
 require("optuna", "optuna")
 
@@ -32,7 +31,7 @@ from optuna.samplers import BaseSampler, RandomSampler  # noqa: E402
 from optuna.study import Study, StudyDirection  # noqa: E402
 from optuna.trial import FrozenTrial, TrialState  # noqa: E402
 
-from presage.integrations.optuna_mirror import CONSTRAINTS, Follower  # noqa: E402
+from presage.integrations.optuna_mirror import CONSTRAINTS, Follower, design_point  # noqa: E402
 from presage.integrations.optuna_studies import from_optuna, to_optuna  # noqa: E402
 
 if TYPE_CHECKING:
@@ -124,11 +123,12 @@ class PresageSampler(BaseSampler):
             for _ in range(ROUNDS):
                 mirror.catch_up(trials)
                 pending = _pending(trials, trial.number)
-                legal = [point for point in map(mirror.legal, pending.values()) if point is not None]
+                legal = [mirror.believed(number, params) for (number, _), params in pending.items()]
                 params = mirror.suggest(self._suggester, trial.number, legal)
                 written = _publish(study, trial, params, written)
                 trials = _trials(study)
-                if _pending(trials, trial.number).keys() <= pending.keys():  # nobody else has suggested meanwhile
+                news = {key for key, params in _pending(trials, trial.number).items() if params} - pending.keys()
+                if not news:  # nobody else has suggested meanwhile
                     break
         return {name: value for name, value in params.items() if name in search_space}
 
@@ -139,13 +139,12 @@ class PresageSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         if self._follower(study).shared is None and self._space is None:
             column = sum(not distribution.single() for distribution in trial.distributions.values())
-            design = np.random.default_rng([self._seed, DESIGN])
             try:
                 dimension = dimension_of(param_distribution)
             except SpaceError:
                 pass  # not one of presage's; Optuna's random sampler knows all
             else:
-                return dimension.decode(sobol(trial.number + 1, column + 1, design)[trial.number, column])
+                return dimension.decode(design_point(self._seed, trial.number, column + 1)[column])
         stream = np.random.SeedSequence([self._seed, trial.number, zlib.crc32(param_name.encode())])
         drawn = RandomSampler(seed=int(stream.generate_state(1)[0]))
         return drawn.sample_independent(study, trial, param_name, param_distribution)
@@ -178,7 +177,7 @@ def _trials(study: Study) -> list[FrozenTrial]:
 
 
 def _pending(trials: Sequence[FrozenTrial], besides: int) -> dict[tuple[int, str], Params]:
-    """Where running trials are, by number and what they published."""
+    """Where running trials are, by number and what they published; empty where that is not known yet."""
     found: dict[tuple[int, str], Params] = {}
     for trial in trials:
         if trial.state == TrialState.RUNNING and trial.number != besides:
@@ -187,8 +186,7 @@ def _pending(trials: Sequence[FrozenTrial], besides: int) -> dict[tuple[int, str
                 suggested = json.loads(text or "{}")
             except ValueError:  # half written: its process is about to write the rest
                 continue
-            if suggested or trial.params:
-                found[trial.number, text] = {**suggested, **trial.params}
+            found[trial.number, text] = {**suggested, **trial.params}
     return found
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from presage.errors import SpaceError
 from presage.history import FORMAT, History
 from presage.integrations import require
+from presage.sobol import sobol
 from presage.space import Params, Space
 from presage.storage import Event
-from presage.suggester import Suggester, initial_trials
+from presage.suggester import DESIGN, Suggester, initial_trials
 
 require("optuna", "optuna")
 
@@ -107,6 +108,14 @@ class Mirror:
         except SpaceError:
             return None
 
+    def believed(self, number: int, params: Params) -> Params:
+        """The point that a running trial is at; one that has not said it yet is at its point of the initial design."""
+        known = self.legal(params)
+        if known is None:
+            own = self.space.decode(design_point(self._history.header["seed"], number, self.space.dim))
+            known = self.legal({**own, **params})
+        return own if known is None else known
+
     def suggest(self, suggester: Suggester, number: int, pending: Sequence[Params]) -> Params:
         """The point for the trial of that number while others are being evaluated."""
         now = self._history.copy()
@@ -171,6 +180,11 @@ class Follower:
             state = self._states.pop(key, {})
             self._mirrors[key] = Mirror(space, direction, seed, initial, learn_failures, state)
         return self._mirrors[key]
+
+
+def design_point(seed: int, number: int, dim: int) -> np.ndarray:
+    """The point of the initial design for the trial of that number, [dim]."""
+    return sobol(number + 1, dim, np.random.default_rng([seed, DESIGN]))[number]
 
 
 def constraints_of(trial: FrozenTrial) -> list[float]:
