@@ -57,7 +57,8 @@ class TestSingleOnly(_Ours, suite.SingleOnlySamplerTestCase):
 
 # The same suggestions as presage's own.
 SPACE = Space({
-    "z": Float(-1, 2), "lr": Float(1e-5, 1e-1, log=True), "n": Int(8, 64, step=8), "act": Choice(["relu", "tanh", None]),
+    "z": Float(-1, 2), "lr": Float(1e-5, 1e-1, log=True), "n": Int(8, 64, step=8),
+    "act": Choice(["relu", "tanh", None]),
 })  # fmt: skip
 
 
@@ -180,7 +181,7 @@ def test_long_params_are_published_in_parts_and_overwritten():
     study = optuna.create_study(sampler=PresageSampler(0, space=axes, surrogate="random"))
     for _ in range(2):
         study.ask(axes)
-    from presage.integrations.optuna import _pending, _published, _publish
+    from presage.integrations.optuna import _pending, _publish, _published
 
     first = study.trials[0]
     assert max(len(text) for text in first.system_attrs.values()) <= 2000
@@ -247,7 +248,9 @@ def test_a_pruned_trial_counts_as_what_it_would_have_come_to(direction):
     done = [(sign * v, {"intermediate_values": {k: sign * y for k, y in c.items()}}) for v, c in curves]
 
     def pruned(curve):
-        return None, {"state": TrialState.PRUNED, "intermediate_values": {k: sign * y for k, y in curve.items()}}
+        values = {k: sign * y for k, y in curve.items()}
+        last = values[max(values)] if values and not math.isnan(values[max(values)]) else None  # as Optuna does
+        return last, {"state": TrialState.PRUNED, "intermediate_values": values}
 
     trials = [*done, pruned({0: 20.0, 1: 12.0}), pruned({1: 2.0}), pruned({7: 8.0}), pruned({1: math.nan}), pruned({})]
     history = history_after(*trials, direction=direction)
@@ -387,6 +390,7 @@ def full_study():
     add({"kind": "a", "x": 0.5}, value=1.5, intermediate_values={0: 0.1, 5: 1.5}, user_attrs={"size": 3, "tag": "t"})
     add({"kind": "b", "x": 0.25, "y": 3}, value=2.5)
     add({"kind": "b", "x": 0.125, "y": 4}, state=TrialState.PRUNED, intermediate_values={0: 0.25, 1: math.nan})
+    add({"kind": "b", "x": 0.0, "y": 4}, state=TrialState.PRUNED, value=0.5, intermediate_values={0: 0.5})
     add({"kind": "a", "x": 0.75}, state=TrialState.FAIL, user_attrs={"why": "disk"})
     add({"kind": "a", "x": 0.625}, value=9.0, system_attrs={"constraints": [-1.0, 0.5]})
     add({"kind": "a", "x": 0.875}, value=-math.inf)
@@ -418,8 +422,8 @@ def test_a_study_goes_to_presage_and_back(tmp_path):
     })  # fmt: skip
     kinds = [(t.state, t.failure and t.failure.kind) for t in ours.trials]
     assert kinds == [
-        ("complete", None), ("complete", None), ("failed", "pruned"), ("failed", "error"), ("failed", "invalid"),
-        ("failed", "invalid"), ("waiting", None),
+        ("complete", None), ("complete", None), ("failed", "pruned"), ("failed", "pruned"), ("failed", "error"),
+        ("failed", "invalid"), ("failed", "invalid"), ("waiting", None),
     ]  # fmt: skip
     assert ours.best.number == 1
     assert ours.trials[0].reports == [(0, 0.1), (5, 1.5)]
@@ -427,8 +431,8 @@ def test_a_study_goes_to_presage_and_back(tmp_path):
     assert audit(ours.storage, ours.name) == []
     assert any('"state": "FAIL"' in note["text"] for note in ours.notes if note["number"] is None)
     back = to_optuna(ours, storage=f"sqlite:///{tmp_path / 'optuna.db'}")
-    kept = [t for t in theirs.trials if t.state != TrialState.RUNNING and t.number != 6]
-    assert len(back.trials) == len(kept) == 7
+    kept = [t for t in theirs.trials if t.state != TrialState.RUNNING and t.number != 7]
+    assert len(back.trials) == len(kept) == 8
     for one, other in zip(kept, back.trials, strict=True):
         assert facts(one) == facts(other)
         assert close(one.datetime_start, other.datetime_start)
@@ -437,7 +441,7 @@ def test_a_study_goes_to_presage_and_back(tmp_path):
     assert back.user_attrs["presage:study"]["seed"] == 1
     # The imported study goes on: the waiting trial first, then points of its own.
     assert ours.ask().params == {"kind": "b", "x": 0.03125, "y": 2}
-    assert ours.ask().number == 7
+    assert ours.ask().number == 8
 
 
 def test_pruned_and_lost_trials_say_nothing_to_the_surrogate():

@@ -1,6 +1,6 @@
 """Trials of a presage study as runs of MLflow.
 
-    presage.minimize(f, space, callbacks=[MLflowCallback(experiment="tuning")])
+presage.minimize(f, space, callbacks=[MLflowCallback(experiment="tuning")])
 """
 
 import hashlib
@@ -93,5 +93,3 @@ class MLflowCallback:
 
 def _millis(seconds: float | None) -> int:
     return int(1000 * (seconds or 0.0))
-
-

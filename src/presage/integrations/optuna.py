@@ -149,9 +149,7 @@ class PresageSampler(BaseSampler):
         drawn = RandomSampler(seed=int(stream.generate_state(1)[0]))
         return drawn.sample_independent(study, trial, param_name, param_distribution)
 
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """Keep the values of the constraints where Optuna keeps them."""
         if self._constraints_func is None or state not in (TrialState.COMPLETE, TrialState.PRUNED):
             return

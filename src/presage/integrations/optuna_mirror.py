@@ -75,23 +75,23 @@ class Mirror:
             return _failed("error") if self._learn_failures else None
         if any(not value <= 0.0 for value in constraints_of(trial)):  # feasibility is learned, not how far off it was
             return _failed("invalid")
-        found = (trial.value, 0.0) if trial.state == TrialState.COMPLETE else self._foretold(trial)
-        if found is None or found[0] is None:
+        # Optuna gives a pruned trial its last report as a value, which is not one of the objective.
+        value, stddev = self._foretold(trial) if trial.state == TrialState.PRUNED else (trial.value, 0.0)
+        if value is None:
             return None
-        value, stddev = found
         if not math.isfinite(value):
             return _failed("invalid")
         return {"type": "told", "values": [float(value)], **({"stddev": stddev} if stddev else {})}
 
-    def _foretold(self, trial: FrozenTrial) -> tuple[float, float] | None:
-        """What a pruned trial would have come to, with a standard error.
+    def _foretold(self, trial: FrozenTrial) -> tuple[float | None, float]:
+        """What a pruned trial would have come to, with a standard error; None where it has reported nothing.
 
         Its last value, moved by what complete trials gained from that step to their end (the median; half the range
         of the middle 68 percent is the error), but no better than the best complete trial, or it were not pruned.
         """
         step = trial.last_step
         if step is None:
-            return None
+            return None, 0.0
         value, stddev = float(trial.intermediate_values[step]), 0.0
         ends = [(t.value, t.intermediate_values.get(step)) for t in self._complete if t.value is not None]
         gains = [end - then for end, then in ends if then is not None and math.isfinite(end - then)]

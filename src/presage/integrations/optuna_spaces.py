@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from presage.dimensions import Choice, Constant, Dimension, Float, Int
+from presage.dimensions import Choice, Constant, Dimension, Float, Int, json_key
 from presage.errors import SpaceError
 from presage.integrations import require
 from presage.space import Space
@@ -60,8 +60,30 @@ def distribution_of(dimension: Dimension) -> BaseDistribution:
     raise SpaceError(f"Optuna has no distribution for {dimension!r}")
 
 
+def stored(value: Any) -> Any:
+    """What Optuna's storages keep for an option: itself, and JSON for lists.
+
+    Example:
+        >>> [stored(value) for value in ("relu", None, (1, 2))]
+        ['relu', None, '[1, 2]']
+    """
+    return value if value is None or isinstance(value, str | int | float) else json_key(value, "an option")
+
+
+def stored_distribution_of(dimension: Dimension) -> BaseDistribution:
+    """As `distribution_of`, with options as storages keep them."""
+    match dimension:
+        case Choice(options=options):
+            return CategoricalDistribution([stored(option) for option in options])
+        case Constant(value=value):
+            return CategoricalDistribution([stored(value)])
+    return distribution_of(dimension)
+
+
 def _categorical(options: Any) -> BaseDistribution:
-    with warnings.catch_warnings():  # lists are kept by Optuna's storages too; that they are discouraged changes nothing
+    with (
+        warnings.catch_warnings()
+    ):  # lists are kept by Optuna's storages too; that they are discouraged changes nothing
         warnings.simplefilter("ignore")
         return CategoricalDistribution(options)
 

@@ -1,9 +1,9 @@
 """presage as a search algorithm of Ray Tune.
 
-    tuner = tune.Tuner(
-        train, param_space={"lr": tune.loguniform(1e-5, 1e-1)},
-        tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=50, search_alg=PresageSearch(seed=0)),
-    )
+tuner = tune.Tuner(
+    train, param_space={"lr": tune.loguniform(1e-5, 1e-1)},
+    tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=50, search_alg=PresageSearch(seed=0)),
+)
 """
 
 import base64
@@ -94,11 +94,11 @@ def _on_grid(low: float, high: float, step: float) -> tuple[float, float]:
     return math.ceil(low / step - slack) * step, math.floor(high / step + slack) * step
 
 
-class PresageSearch(Searcher):  # type: ignore[misc]  # Ray is not there to be checked
+class PresageSearch(Searcher):
     """Suggests the configs of a Tune run.
 
-    A trial's value is its last result of the metric; its earlier ones are kept as its curve. Trials that raise, or whose
-    metric is missing or not finite, say that their point cannot be evaluated.
+    A trial's value is its last result of the metric; its earlier ones are kept as its curve. Trials that raise, or
+    whose metric is missing or not finite, say that their point cannot be evaluated.
 
     Args:
         space: what is searched: a `presage.Space` or a Tune config; the Tuner's `param_space` where left out.
@@ -120,6 +120,8 @@ class PresageSearch(Searcher):  # type: ignore[misc]  # Ray is not there to be c
         if mode not in (None, "min", "max"):
             raise StudyError(f"mode must be 'min' or 'max', but got {mode!r}")
         super().__init__(metric=metric, mode=mode)
+        self._metric: str | None = metric
+        self._mode: str | None = mode
         self._settings = {"surrogate": surrogate, "acquisition": acquisition}
         self._fixed = {"seed": seed, "initial": initial}
         self._points = [dict(point) for point in points_to_evaluate]
@@ -261,7 +263,7 @@ class PresageSearch(Searcher):  # type: ignore[misc]  # Ray is not there to be c
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = state.pop("kept")
-        vars(self).update(state, _study=None, _lease=None, _live={})
+        self.__dict__.update(state, _study=None, _lease=None, _live={})
         self.set_state(kept)
 
     def save(self, checkpoint_path: str) -> None:

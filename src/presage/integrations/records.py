@@ -29,7 +29,7 @@ class Record:
         reports: intermediate (step, value) pairs.
         started: in seconds since the epoch.
         finished: likewise.
-        note: what has no place elsewhere.
+        notes: remarks, and what has no place elsewhere.
     """
 
     params: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Record:
     reports: Sequence[tuple[int, float]] = ()
     started: float | None = None
     finished: float | None = None
-    note: str = ""
+    notes: Sequence[str] = ()
 
 
 def study_of(
@@ -96,6 +96,5 @@ def _events(number: int, record: Record, space: Space, now: float) -> list[dict[
     if "type" in end:
         events.append({"type": "started", "number": number, "attempt": 1, "owner": OWNER, "at": started})
         events.append(end)
-    if record.note:
-        events.append({"type": "note", "text": record.note, "number": number, "at": finished})
+    events += [{"type": "note", "text": text, "number": number, "at": finished} for text in record.notes]
     return events
