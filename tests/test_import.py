@@ -1,5 +1,7 @@
 """Trials from CSV and scikit-optimize, and both ways to Optuna, from Python and on the command line."""
 
+import doctest
+import importlib
 import math
 import sys
 from types import SimpleNamespace
@@ -155,11 +157,13 @@ def test_a_result_of_scikit_optimize():
 @pytest.mark.needs("skopt")
 @pytest.mark.filterwarnings("ignore")
 def test_a_real_result_of_scikit_optimize():
-    import skopt
+    from skopt.space import Categorical, Integer, Real
+    from skopt.space import Space as Theirs
+    from skopt.utils import create_result
 
-    space = [skopt.space.Real(1e-6, 1e2, "log-uniform", name="C"), skopt.space.Integer(1, 8, name="n"),
-             skopt.space.Categorical(["a", "b"], name="c")]  # fmt: skip
-    result = skopt.dummy_minimize(lambda p: p[0] + p[1], space, n_calls=30, random_state=0)
+    axes = [Real(1e-6, 1e2, "log-uniform", name="C"), Integer(1, 8, name="n"), Categorical(["a", "b"], name="c")]
+    points = Theirs(axes).rvs(30, random_state=0)
+    result = create_result(points, [point[0] + point[1] for point in points], Theirs(axes))
     study = from_skopt(result)
     assert study.best.value == result.fun
     assert [list(t.params.values()) for t in study.trials] == [list(p) for p in result.x_iters]
@@ -208,6 +212,21 @@ def test_the_command_goes_to_optuna_and_back(tmp_path):
     assert [t.reports for t in back.trials] == [t.reports for t in study.trials]
     assert "must be one of ['tuning']" in call("import", url, "--study", "other", "-s", again, code=1)
     assert "there is no file" in call("import", "sqlite:///nowhere.db", "-s", again, code=1)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the libraries, while they are imported
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tables", "skopt", "records",
+        *(pytest.param(name, marks=pytest.mark.needs(what)) for name, what in (
+            ("optuna", "optuna"), ("optuna_spaces", "optuna"), ("optuna_mirror", "optuna"),
+            ("optuna_studies", "optuna"), ("ray_tune", "tune"), ("mlflow", "mlflow"))),
+    ],
+)  # fmt: skip
+def test_examples_run(module):
+    found = doctest.testmod(importlib.import_module(f"presage.integrations.{module}"))
+    assert found.failed == 0
 
 
 def test_a_missing_library_is_named_with_the_command_to_install_it(monkeypatch):

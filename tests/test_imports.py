@@ -34,6 +34,7 @@ LAYERS = """
     progress dashboard report
     loop
     benchmarks
+    integrations
     testing cli sklearn
 """
 ORDER = {name: layer for layer, line in enumerate(LAYERS.split("\n")) for name in line.split()}

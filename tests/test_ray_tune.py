@@ -184,18 +184,18 @@ def test_a_real_run_on_a_local_ray(tune, searcher, tmp_path):
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         search = searcher(seed=5)
-        settings = {"metric": "loss", "mode": "min", "num_samples": 12}
+        settings = {"metric": "loss", "mode": "min", "num_samples": 8, "reuse_actors": True}
         where = tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0)
         tuner = tune.Tuner(
             train, param_space=config(tune), run_config=where,
             tune_config=tune.TuneConfig(**settings, search_alg=search, max_concurrent_trials=1),
         )  # fmt: skip
         results = tuner.fit()
-        assert len(results) == 12
+        assert len(results) == 8
         assert all(len(t.reports) == 3 for t in search.study.trials if t.values)
         assert {r.config["kept"] for r in results} == {7}
         straight = presage.minimize(
-            lambda p: bowl({"x": p["x"], "net": {"lr": p["net/lr"]}}) if p["x"] >= -0.8 else math.nan, BOWL, 12, seed=5,
+            lambda p: bowl({"x": p["x"], "net": {"lr": p["net/lr"]}}) if p["x"] >= -0.8 else math.nan, BOWL, 8, seed=5,
             progress=False,
         )  # fmt: skip
         assert [t.params for t in search.study.trials] == [t.params for t in straight.trials]
