@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import math
 import sys
 from types import SimpleNamespace
@@ -178,6 +179,10 @@ def test_the_command_imports_a_table(tmp_path):
     study = presage.load_study(there, "mine")
     assert study.space == Space({"lr": Float(1e-5, 1, log=True)})
     assert study.best.value == 3
+    told = json.loads(
+        CliRunner().invoke(app, ["import", str(file), "--value", "loss", "-s", str(there), "--json"]).stdout
+    )
+    assert (told["name"], told["trials"], told["best"]) == ("runs", 2, 2.0)
     assert "must be new" in call("import", file, "--value", "loss", "-s", there, "--name", "mine", code=1)
 
 

@@ -1,12 +1,13 @@
 """`presage import`: studies that were made elsewhere."""
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from presage.cli._studies import StorageOption, shown
+from presage.cli._studies import JsonOption, StorageOption, shown
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def import_study(
         str | None, typer.Option("--study", metavar="NAME", help="Which study of an Optuna storage, if it has several.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Makes suggestions repeatable.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a study of trials that were made elsewhere: all of them or, where one does not fit, none.
 
@@ -44,6 +46,7 @@ def import_study(
     """
     from presage.cli._output import line, out
     from presage.cli._params import parse_params
+    from presage.table import summary
 
     if not storage:
         raise typer.BadParameter("it is needed here; give it, or set PRESAGE_STORAGE", param_hint="--storage")
@@ -74,6 +77,9 @@ def import_study(
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise typer.BadParameter(f"cannot read {source}: {why}", param_hint="FILE") from None
+    if as_json:
+        typer.echo(json.dumps(summary(made.name, made._history, set()), indent=2))
+        return
     done = sum(trial.state == "complete" for trial in made.trials)
     out().print(
         f"{line(made.name)!r} in {shown(storage)}: {len(made.trials)} trials, {done} with a value.", soft_wrap=True

@@ -21,6 +21,7 @@ import numpy as np
 from presage.errors import SpaceError, StudyError
 from presage.integrations import require
 from presage.integrations.optuna_spaces import dimension_of, distributions_of, expressible
+from presage.proposers.model_based import ModelBased
 from presage.space import Params, Space
 from presage.suggester import Suggester
 
@@ -31,7 +32,7 @@ from optuna.samplers import BaseSampler, RandomSampler  # noqa: E402
 from optuna.study import Study, StudyDirection  # noqa: E402
 from optuna.trial import FrozenTrial, TrialState  # noqa: E402
 
-from presage.integrations.optuna_mirror import CONSTRAINTS, Follower, design_point  # noqa: E402
+from presage.integrations.optuna_mirror import CONSTRAINTS, Follower, Mirror, design_point  # noqa: E402
 from presage.integrations.optuna_studies import from_optuna, to_optuna  # noqa: E402
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class PresageSampler(BaseSampler):
     """Suggests the params of an Optuna study's trials.
 
     Params that all complete and pruned trials share are suggested together; others (conditional ones, those whose range
-    changes) are drawn at random. The first trials follow a Sobol sequence. All trials count: failed and
-    infeasible ones say where not to go, running ones are pending, pruned ones stand for what they would have come to
+    changes) are drawn at random. The first trials follow a Sobol sequence. All trials count: failed ones say where not
+    to go, constraints have a model each, running trials are pending, pruned ones stand for what they would have come to
     (their last value, moved by what complete trials gained after that step, and no better than the best).
 
     Suggestions depend on the trials, the seed and the trial's number only, so that any number of threads and processes
@@ -82,6 +83,7 @@ class PresageSampler(BaseSampler):
         self._initial, self._constraints_func, self._learn_failures = initial, constraints_func, learn_failures
         self._space = space if space is None or isinstance(space, Space) else Space(expressible(space))
         self._suggester = Suggester(surrogate, acquisition)
+        self._graded = isinstance(self._suggester.proposer, ModelBased)
         self._known: dict[tuple[str, int], Follower] = {}
         self._lock = threading.Lock()
 
@@ -118,7 +120,8 @@ class PresageSampler(BaseSampler):
             follower = self._follower(study)
             trials = _trials(study)
             follower.look(trials)
-            mirror = follower.mirror(space, direction, self._seed, self._initial, self._learn_failures)
+            fixed = (direction, self._seed, self._initial, self._learn_failures, self._graded)
+            mirror = follower.mirror(space, lambda state: Mirror(space, *fixed, state))
             written = 0
             for _ in range(ROUNDS):
                 mirror.catch_up(trials)

@@ -114,7 +114,7 @@ def _record(trial: FrozenTrial, params: dict[str, Any]) -> Record:
     ours = {key.removeprefix(OURS): value for key, value in trial.user_attrs.items() if key.startswith(OURS)}
     reports = sorted(trial.intermediate_values.items())
     finite = [(step, float(value)) for step, value in reports if math.isfinite(value)]
-    limits, value, failure = constraints_of(trial), trial.value, None
+    limits, value, failure = list(constraints_of(trial).values()), trial.value, None
     if trial.state == TrialState.PRUNED:
         failure = Failure("pruned", f"pruned at step {trial.last_step}")
     elif trial.state == TrialState.FAIL:
