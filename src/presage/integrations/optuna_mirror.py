@@ -75,7 +75,7 @@ class Mirror:
         if trial.state == TrialState.COMPLETE:
             self._complete.append(trial)
         params = self.legal(trial.params)
-        if ended is None or params is None:
+        if params is None:
             return
         limited = self._graded and trial.state != TrialState.FAIL
         violation = self._limits.add(params, constraints_of(trial)) if limited else None
@@ -85,17 +85,17 @@ class Mirror:
         for history, end in ((self._history, ended), (self._violations, off)):
             _apply(history, _suggested(number, params), {**end, "number": number, "at": 0.0})
 
-    def _end(self, trial: FrozenTrial) -> dict[str, Any] | None:
-        """How the trial ended, as an event; None where that says nothing."""
+    def _end(self, trial: FrozenTrial) -> dict[str, Any]:
+        """How the trial ended, as an event."""
         if trial.state == TrialState.FAIL:
-            return _failed("error") if self._learn_failures else None
+            return _failed("error" if self._learn_failures else "lost")
         limits = constraints_of(trial).values()
         if any(not value <= 0.0 for value in limits):  # how far it was off is learned, where that is a number
             return _failed("pruned" if self._graded and all(map(math.isfinite, limits)) else "invalid")
         # Optuna gives a pruned trial its last report as a value, which is not one of the objective.
         value, stddev = self._foretold(trial) if trial.state == TrialState.PRUNED else (trial.value, 0.0)
         if value is None:
-            return None
+            return _failed("pruned")
         if not math.isfinite(value):
             return _failed("invalid")
         return {"type": "told", "values": [float(value)], **({"stddev": stddev} if stddev else {})}
@@ -104,7 +104,7 @@ class Mirror:
         """What a pruned trial would have come to, with a standard error; None where it has reported nothing.
 
         Its last value, moved by what complete trials gained from that step to their end (the median; half the range
-        of the middle 68 percent is the error), but no better than the best complete trial, or it were not pruned.
+        of the middle 68 percent is the error), but no better than the best trial, or it were not pruned.
         """
         step = trial.last_step
         if step is None:
@@ -115,8 +115,9 @@ class Mirror:
         if gains:
             low, middle, high = np.percentile(gains, [16, 50, 84])
             value, stddev = value + float(middle), float(high - low) / 2
-        best = min((self._sign * end for end, _ in ends if math.isfinite(end)), default=-math.inf)
-        return self._sign * max(self._sign * value, best), stddev  # NaN stays NaN: it is the first of the two
+        best = self._history.best
+        least = -math.inf if best is None else self._sign * self._history.trials[best].values[0]
+        return self._sign * max(self._sign * value, least), stddev  # NaN stays NaN: it is the first of the two
 
     def legal(self, params: Mapping[str, Any]) -> Params | None:
         """The point that params have in the space; None where they have none."""
