@@ -372,6 +372,15 @@ def test_conditions_and_constraints_of_a_given_space():
     assert abs(study.best_params["b"] - 0.3) < 0.1
 
 
+def test_a_trial_that_ended_before_all_its_params_were_asked_for_takes_none_away():
+    study = optuna.create_study(sampler=PresageSampler(0))
+    axes = {"a": FloatDistribution(0, 1), "b": IntDistribution(0, 9)}
+    study.add_trial(create_trial(params={"a": 0.5, "b": 3}, distributions=axes, value=1.0))
+    for state in (TrialState.PRUNED, TrialState.FAIL):
+        study.add_trial(create_trial(params={"a": 0.5}, distributions={"a": axes["a"]}, state=state))
+    assert study.sampler.infer_relative_search_space(study, study.trials[0]) == axes
+
+
 def test_what_presage_cannot_express_is_drawn_at_random():
     study = optuna.create_study(sampler=PresageSampler(0))
 

@@ -199,8 +199,8 @@ class Follower:
     """What is known of one Optuna study; goes through pickle with its fit states, and reads the trials again.
 
     Attributes:
-        shared: the distributions that all complete and pruned trials have, in the order of the first trial's
-            suggestions; None before there is such a trial.
+        shared: the distributions that all complete trials have, in the order of the first one's suggestions; None
+            before there is such a trial.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class Follower:
             self._forget()
         self._began = began
         for trial in trials:
-            if trial.number in self._read or trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+            if trial.number in self._read or trial.state != TrialState.COMPLETE:  # others may have ended too early
                 continue
             self._read.add(trial.number)
             if self.shared is None:
