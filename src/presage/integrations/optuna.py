@@ -55,8 +55,8 @@ class PresageSampler(BaseSampler):
     to go, constraints have a model each, running trials are pending, pruned ones stand for what they would have come to
     (their last value, moved by what complete trials gained after that step, and no better than the best).
 
-    Suggestions depend on the trials, the seed and the trial's number only, so that any number of threads and processes
-    may use one storage, with equal seeds or with none.
+    Suggestions depend on the trials, the fits so far, the seed and the trial's number only, so that any number of
+    threads and processes may use one storage, with equal seeds or with none.
 
     Args:
         seed: makes suggestions repeatable. The same seed gives the suggestions of `presage.minimize`.
