@@ -537,6 +537,9 @@ def test_ranges_that_changed_are_joined_and_riddles_are_errors():
         from_optuna(riddle)
     known = from_optuna(riddle, space=Space({"x": Float(1, 2), "y": Float(0, 1, default=0.0)}))
     assert [t.params for t in known.trials] == [{"x": 1.5, "y": 0.5}, {"x": 1.25, "y": 0.0}]
+    odd = study_of(({"n": IntDistribution(0, 2**50)}, {"n": 3}))
+    with pytest.raises(SpaceError, match="'n' must be one that presage can search"):
+        from_optuna(odd)
     with pytest.raises(StudyError, match="one objective, but this one has 2"):
         from_optuna(optuna.create_study(directions=["minimize", "minimize"]))
     with pytest.raises(StudyError, match="there are none"):

@@ -162,9 +162,13 @@ def space_of(trials: Sequence[FrozenTrial]) -> Space:
     axes: dict[str, Dimension] = {}
     for name in names:
         have = [trial for trial in trials if name in trial.distributions]
-        axis: Dimension = dimension_of(have[0].distributions[name])
-        for trial in have[1:]:
-            axis = _joined(name, axis, dimension_of(trial.distributions[name]))
+        try:
+            kinds = [dimension_of(trial.distributions[name]) for trial in have]
+        except SpaceError as error:
+            raise SpaceError(f"{name!r} must be one that presage can search: {error}") from None
+        axis = kinds[0]
+        for other in kinds[1:]:
+            axis = _joined(name, axis, other)
         lack = [trial for trial in trials if name not in trial.distributions]
         axes[name] = replace(axis, when=_condition(name, axes, have, lack)) if lack else axis
     return Space(axes)
