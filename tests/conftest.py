@@ -21,6 +21,10 @@ PRESENT = {
     "postgres": lambda: pg.available() and importlib.util.find_spec("psycopg") is not None,
     "dask": lambda: importlib.util.find_spec("distributed") is not None,
     "ray": lambda: importlib.util.find_spec("ray") is not None,
+    "tune": lambda: all(map(importlib.util.find_spec, ("ray", "pandas", "pyarrow"))),
+    "mlflow": lambda: all(map(importlib.util.find_spec, ("mlflow", "alembic"))),
+    "skopt": lambda: importlib.util.find_spec("skopt") is not None,
+    "optuna": lambda: importlib.util.find_spec("optuna") is not None,
     "chromium": lambda: all(map(importlib.util.find_spec, ("playwright", "uvicorn"))) and shutil.which("chromium"),
     "mpi": lambda: importlib.util.find_spec("mpi4py") is not None and shutil.which("mpiexec") is not None,
 }
