@@ -1,0 +1,187 @@
+"""`BayesSearchCV`: scikit-learn's search over an estimator's parameters, with a study that chooses the candidates."""
+
+import os
+from collections.abc import Callable
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from presage.errors import StudyError
+from presage.sklearn.candidates import Run
+from presage.sklearn.reading import Reading, read
+from presage.space import Space
+from presage.storage import MemoryStorage, Storage
+from presage.study import Study, load_study
+
+if TYPE_CHECKING:
+    from presage.acquisitions import Acquisition
+    from presage.proposers import Proposer
+    from presage.surrogates import Surrogate
+
+__all__ = ["BayesSearchCV"]
+
+SCIKIT_OPTIMIZE = {
+    "base_estimator": ("surrogate", {"GP": "gp", "RF": "rf", "ET": "et", "GBRT": "gbm", "DUMMY": "random"}),
+    "acq_func": ("acquisition", {"EI": "ei", "LCB": "lcb", "PI": "pi", "GP_HEDGE": "auto"}),
+    "n_initial_points": ("initial", {}),
+}
+
+
+class BayesSearchCV(BaseSearchCV):
+    """Search an estimator's parameters by cross-validation; the candidates are the suggestions of a presage study.
+
+    A drop-in for scikit-learn's RandomizedSearchCV and scikit-optimize's BayesSearchCV: what is not explained here is
+    as there. After `fit` it is the best estimator, and `study_` the study. A candidate all of whose folds cannot be
+    scored (`error_score` NaN) is told to the study as a failure.
+
+    Args:
+        estimator: with scikit-learn's interface.
+        search_spaces: parameter -> a presage dimension, (low, high), (low, high, "log-uniform"), a list of choices, or
+            a frozen distribution of SciPy; or a presage Space; or a list of dictionaries, whose union is searched.
+        n_iter: candidates in all, those of a search that is taken up again included.
+        n_points: candidates chosen and run together; the folds of each run in parallel anyhow.
+        scoring: of several metrics the search improves the one that `refit` names, else the first.
+        n_jobs: folds at once, as joblib counts.
+        refit: whether to fit the best candidate to all rows; the name of a metric, or a callable that picks one.
+        cv: the same folds for all candidates, drawn once.
+        verbose: as in scikit-learn.
+        pre_dispatch: as in scikit-learn.
+        random_state: a whole number is the seed of the study.
+        error_score: of a fold that raises: NaN, a number, or "raise".
+        return_train_score: whether `cv_results_` has training scores.
+        fit_params: for the estimator's fit, as scikit-optimize takes them; those given to `fit` come first.
+        optimizer_kwargs: of scikit-optimize: base_estimator, acq_func and n_initial_points, by name.
+        surrogate: see Study.
+        acquisition: see Study.
+        initial: candidates before the surrogate is asked.
+        first_folds: run so many folds first, and the others only where the candidate could still become the best, were
+            each of them scored as high as any fold of any candidate so far. The folds that a stopped candidate lacks
+            are NaN in `cv_results_`, its means are over those it has, `stopped` says so, and its rank is the last.
+        storage: a file name, URL or Storage keeps the study; the same call goes on with it.
+        name: of the study in the storage.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.svm import SVC
+        >>> spaces = {"C": (1e-3, 1e3, "log-uniform"), "gamma": (1e-3, 1e3, "log-uniform")}
+        >>> search = BayesSearchCV(SVC(), spaces, n_iter=12, cv=3, random_state=0).fit(*load_iris(return_X_y=True))
+        >>> search.best_score_ > 0.95
+        True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseSearchCV._parameter_constraints,
+        "search_spaces": [dict, list, tuple, Space],
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_points": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "fit_params": [dict, None],
+        "optimizer_kwargs": [dict, None],
+        "initial": [Interval(Integral, 1, None, closed="left"), None],
+        "first_folds": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self, estimator: Any, search_spaces: Any, *, n_iter: int = 50, n_points: int = 1, scoring: Any = None,
+        n_jobs: int | None = None, refit: bool | str | Callable[..., int] = True, cv: Any = None, verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs", random_state: Any = None, error_score: float | str = np.nan,
+        return_train_score: bool = False, fit_params: dict[str, Any] | None = None,
+        optimizer_kwargs: dict[str, Any] | None = None, surrogate: "str | Surrogate" = "auto",
+        acquisition: "str | Acquisition | Proposer" = "auto", initial: int | None = None,
+        first_folds: int | None = None, storage: Storage | str | os.PathLike[str] | None = None,
+        name: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            estimator=estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose,
+            pre_dispatch=pre_dispatch, error_score=error_score, return_train_score=return_train_score,
+        )  # fmt: skip
+        self.search_spaces = search_spaces
+        self.n_iter = n_iter
+        self.n_points = n_points
+        self.random_state = random_state
+        self.fit_params = fit_params
+        self.optimizer_kwargs = optimizer_kwargs
+        self.surrogate = surrogate
+        self.acquisition = acquisition
+        self.initial = initial
+        self.first_folds = first_folds
+        self.storage = storage
+        self.name = name
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> "BayesSearchCV":
+        """Search, and fit the best candidate to all rows.
+
+        Args:
+            X: rows.
+            y: their classes or values.
+            **params: for the estimator's fit, the scorers and the splitter.
+        """
+        self.__dict__.pop("study_", None)
+        try:
+            return super().fit(X, y, **{**(self.fit_params or {}), **params})
+        finally:
+            self.__dict__.pop("_run", None)
+
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
+        reading = read(self.search_spaces)
+        self._run = Run(self, evaluate_candidates, reading, self._study(reading))
+        try:
+            self._run.go(self.n_iter if reading.trials is None else reading.trials)
+        finally:
+            self.study_ = self._run.study
+
+    def _study(self, reading: Reading) -> Study:
+        state = self.random_state
+        if state is None or isinstance(state, Integral):
+            seed = None if state is None else int(state)
+        else:
+            seed = int(check_random_state(state).randint(2**31 - 1))
+        settings = {"surrogate": self.surrogate, "acquisition": self.acquisition, "initial": self.initial}
+        for key, value in (self.optimizer_kwargs or {}).items():
+            mine, known = SCIKIT_OPTIMIZE.get(key, ("", {}))
+            if not mine or (known and str(value).upper() not in known):
+                raise StudyError(
+                    f"optimizer_kwargs may name {list(SCIKIT_OPTIMIZE)}, as texts that scikit-optimize knows, but got "
+                    f"{key}={value!r}; use surrogate=, acquisition= and initial="
+                )
+            settings[mine] = known[str(value).upper()] if known else value
+        return Study(reading.space, direction="maximize", seed=seed, storage=self.storage, name=self.name, **settings)  # type: ignore[arg-type]
+
+    def _format_results(
+        self, candidate_params: list[dict[str, Any]], n_splits: int, out: list[dict[str, Any]], more_results: Any = None
+    ) -> dict[str, Any]:
+        """scikit-learn calls this after every batch; the table is made once, at the end, in place."""
+        self._run.out = out
+        return self._run.table
+
+    def _metric(self, names: list[str]) -> str:
+        """The metric that the search improves."""
+        return self.refit if isinstance(self.refit, str) and self.refit in names else names[0]
+
+    # A study has threads and connections; what travels is what it was told.
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in super().__getstate__().items() if name != "_run"}
+        if "study_" in state:
+            study: Study = state["study_"]
+            state["study_"] = (study.name, study.storage.snapshot(study.name))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "study_" in state:
+            name, snapshot = state["study_"]
+            storage = MemoryStorage()
+            storage.restore(name, snapshot)
+            self.study_ = load_study(
+                storage, name, space=read(self.search_spaces).space, surrogate=self._given("surrogate"),
+                acquisition=self._given("acquisition"),
+            )  # fmt: skip
+
+    def _given(self, what: str) -> Any:
+        """A surrogate or an acquisition that is an object; a name is in the study."""
+        setting = getattr(self, what)
+        return None if isinstance(setting, str) else setting
