@@ -360,6 +360,7 @@ class Study:
         executor: str | Executor | None = None, timeout: float | None = None, seconds: float | None = None,
         target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
         callbacks: Sequence["Callback"] = (), lease: float = SECONDS,
+        checkpoints: str | os.PathLike[str] | None = None,
     ) -> "Result":  # fmt: skip
         """Evaluate the objective until a rule says stop; see `presage.loop.run` for the arguments."""
         from presage.loop import run
@@ -367,7 +368,7 @@ class Study:
         return run(
             self, objective, trials=trials, workers=workers, executor=executor, timeout=timeout, seconds=seconds,
             target=target, patience=patience, max_failures=max_failures, progress=progress, callbacks=callbacks,
-            lease=lease,
+            lease=lease, checkpoints=checkpoints,
         )  # fmt: skip
 
     def stop(self) -> None:
