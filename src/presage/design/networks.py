@@ -88,6 +88,10 @@ class NetworkObjective(Resumable):
         """The designs that are searched by default."""
 
     @abstractmethod
+    def first(self) -> list[dict[str, Any]]:
+        """Designs of that space that do well on many tables, the best first."""
+
+    @abstractmethod
     def family(self, params: dict[str, Any]) -> Any:
         """What programs are compiled for."""
 
@@ -236,11 +240,19 @@ class VariationalObjective(NetworkObjective):
             "heteroskedastic": Choice([False, True]),
         })  # fmt: skip
 
+    def first(self) -> list[dict[str, Any]]:
+        # Depths and widths are about those that together do best on the tables of benchmarks/architecture_search.py.
+        return [
+            {"depth": 2, "width": 25, "shrink": 1.0, "activation": "relu", "heteroskedastic": False},
+            {"depth": 3, "width": 12, "shrink": 1.0, "activation": "relu", "heteroskedastic": True},
+            {"depth": 1, "width": 20, "activation": "tanh", "heteroskedastic": True},
+        ]
+
     def family(self, params: dict[str, Any]) -> Variational:
         head = bool(params.get("heteroskedastic", False))
         return Variational(
-            params.get("activation", "relu"), head, samples=self.samples, head_delay=self.steps // 2 if head else 0,
-            hyperprior=None if "prior_variance" in params else Variational.hyperprior,
+            params.get("activation", "relu"), head, samples=self.samples, head_delay=self.steps // 5 if head else 0,
+            hyperprior=None if "prior_variance" in params else Variational.hyperprior, initial_stddev=1e-3,
         )  # fmt: skip
 
     def members(self, params: dict[str, Any]) -> int:
@@ -274,6 +286,12 @@ class EnsembleObjective(NetworkObjective):
             "depth": Int(1, 3), "width": Int(4, 64, log=True), "members": Int(2, 16, log=True),
             "keep": Float(0.3, 1.0), "activation": Choice(["relu", "tanh"]),
         })  # fmt: skip
+
+    def first(self) -> list[dict[str, Any]]:
+        return [
+            {"depth": 2, "width": 25, "members": 8, "keep": 0.8, "activation": "relu"},
+            {"depth": 1, "width": 20, "members": 8, "keep": 0.8, "activation": "tanh"},
+        ]
 
     def family(self, params: dict[str, Any]) -> Sparse:
         return Sparse(params.get("activation", "relu"))
