@@ -14,6 +14,7 @@ from presage import leases
 from presage.errors import SpaceExhausted, StudyError, TooManyFailures
 from presage.executors import Runner, open_runner
 from presage.leases import Lease
+from presage.markup import fragment
 from presage.space import Space, point_key
 from presage.storage import Storage
 from presage.study import Study
@@ -53,6 +54,9 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.study!r}, stopped by {self.stopped})"
+
+    def _repr_html_(self) -> str:
+        return fragment("Result", f"stopped by {self.stopped}", self.study._repr_html_())
 
 
 @dataclass

@@ -15,6 +15,7 @@ from presage.design.board import Search
 from presage.design.curve_search import CurveSearch
 from presage.design.resumable import Candidates, Job, Resumable, Runs
 from presage.errors import StudyError
+from presage.markup import fragment, table
 from presage.space import Space
 from presage.trial import Trial
 
@@ -75,7 +76,7 @@ class TrainingLoop(Resumable):
         shutil.copyfile(path, job.state)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuned:
     """What a search over trainings came to.
 
@@ -98,6 +99,15 @@ class Tuned:
         return (
             f"Tuned({len(self.trials)} trainings, {complete} complete, {self.steps} steps; best {value:g} at step "
             f"{step} with {self.best.params})"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.best.params
+        rows = [(t.number, t.state, *t.reports[-1], *t.params.values()) for t in self.trials]
+        trainings = table(rows, ["training", "state", "step", "value", *names])
+        facts = table([("best value", self.best.reports[-1][1]), *names.items()])
+        return fragment(
+            "Tuned", f"{self.steps} steps of {len(rows)} trainings", facts, folded=[("trainings", trainings)]
         )
 
 
