@@ -28,9 +28,9 @@ class Task(NamedTuple):
     space: Space
 
 
-def _task(model: Any, inside: str = "", **space: Any) -> Task:
+def _task(model: Any, axes: dict[str, Any], inside: str = "") -> Task:
     steps = Pipeline([("scale", StandardScaler()), ("model", model)])
-    return Task(steps, Space({f"model__{inside}{name}": axis for name, axis in space.items()}))
+    return Task(steps, Space({f"model__{inside}{name}": axis for name, axis in axes.items()}))
 
 
 def svm(regression: bool = False) -> Task:
@@ -42,28 +42,30 @@ def svm(regression: bool = False) -> Task:
     """  # noqa: E501
     both = {"C": Float(1e-5, 1e5, log=True), "gamma": Float(1e-5, 1e5, log=True)}
     if regression:
-        return _task(SVR(), **both)
-    return _task(CalibratedClassifierCV(SVC(), ensemble=False), "estimator__", **both)
+        return _task(SVR(), both)
+    return _task(CalibratedClassifierCV(SVC(), ensemble=False), both, "estimator__")
 
 
 def knn(regression: bool = False) -> Task:
     """Nearest neighbours."""
-    return _task(KNeighborsRegressor() if regression else KNeighborsClassifier(), n_neighbors=Int(10, 50))
+    return _task(KNeighborsRegressor() if regression else KNeighborsClassifier(), {"n_neighbors": Int(10, 50)})
 
 
 def gbm(regression: bool = False) -> Task:
     """Gradient boosting."""
     return _task(
         GradientBoostingRegressor(random_state=0) if regression else GradientBoostingClassifier(random_state=0),
-        learning_rate=Float(1e-5, 1e-2), n_estimators=Int(10, 100), max_depth=Int(2, 100),
-        min_samples_split=Int(2, 100),
+        {
+            "learning_rate": Float(1e-5, 1e-2), "n_estimators": Int(10, 100), "max_depth": Int(2, 100),
+            "min_samples_split": Int(2, 100),
+        },
     )  # fmt: skip
 
 
 def mlp(regression: bool = False) -> Task:
     """A network with one hidden layer."""
     model = (MLPRegressor if regression else MLPClassifier)(max_iter=1000, random_state=0)
-    return _task(model, hidden_layer_sizes=Int(5, 50), alpha=Float(0.0, 0.9))
+    return _task(model, {"hidden_layer_sizes": Int(5, 50), "alpha": Float(0.0, 0.9)})
 
 
 BY_NAME: dict[str, Callable[[bool], Task]] = {"svm": svm, "knn": knn, "gbm": gbm, "mlp": mlp}
