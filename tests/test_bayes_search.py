@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import presage
-from presage import Choice, Constant, Float, Int, Space
+from presage import Choice, Constant, Float, Int, Space, Study
 from presage.errors import SpaceError, StudyError
 from presage.sklearn import BayesSearchCV, spaces
 from presage.sklearn.reading import read
@@ -31,10 +31,6 @@ SVM = {"C": (1e-3, 1e3, "log-uniform"), "gamma": (1e-3, 1e3, "log-uniform")}
 SEARCHES = [
     BayesSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2, error_score="raise", random_state=0),
     BayesSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, n_iter=2, cv=2, error_score="raise", random_state=0),
-    BayesSearchCV(
-        Pipeline([("pca", PCA()), ("ridge", Ridge())]), {"ridge__alpha": [0.1, 1.0]}, n_iter=2, cv=2,
-        error_score="raise", random_state=0,
-    ),
 ]  # fmt: skip
 EXCUSED = {
     "check_supervised_y_2d": "DataConversionWarning not caught",
@@ -368,6 +364,19 @@ def test_hopeless_candidates_stop_after_their_first_folds():
     assert search.study_.best.params == search.best_params_
 
 
+def test_candidates_that_run_together_are_stopped_by_those_before_them():
+    """One of a batch that is stopped is compared with the best of before, not with one that ran beside it."""
+    wide = {"C": (1e-5, 1e5, "log-uniform"), "gamma": (1e-5, 1e5, "log-uniform")}
+    settings = {"n_iter": 16, "n_points": 4, "cv": 5, "random_state": 0, "first_folds": 1, "surrogate": "random"}
+    search = BayesSearchCV(SVC(), wide, **settings).fit(*IRIS)
+    stopped = search.cv_results_["stopped"]
+    assert stopped.sum() >= 3
+    best = -np.inf
+    for trial, ended in zip(search.study_.trials, stopped, strict=True):
+        assert not ended or trial.value <= best
+        best = max(best, trial.value)
+
+
 def test_first_folds_must_leave_some():
     with pytest.raises(ValueError, match="first_folds < 3 folds"):
         BayesSearchCV(SVC(), SVM, cv=3, first_folds=3).fit(*IRIS)
@@ -392,6 +401,44 @@ def test_a_search_is_taken_up_again(tmp_path):
     np.testing.assert_array_equal(again.cv_results_["mean_fit_time"], parts.cv_results_["mean_fit_time"])
     with pytest.raises(StudyError, match="3 folds, but cv gives 4"):
         BayesSearchCV(SVC(), SVM, cv=4, storage=tmp_path / "parts.db", name="svm").fit(*IRIS)
+
+
+def test_what_another_process_ran_meanwhile_is_in_the_table(tmp_path):
+    """Played by one that runs while a candidate of the first is scored."""
+    settings = {"cv": 3, "random_state": 0, "storage": tmp_path / "s.db", "surrogate": "random"}
+    others = []
+
+    def score(model, X, y):
+        if not others:
+            others.append(None)
+            others.append(BayesSearchCV(SVC(), SVM, n_iter=3, **settings).fit(*IRIS))
+        return model.score(X, y)
+
+    mine = BayesSearchCV(SVC(), SVM, n_iter=6, scoring=score, **settings).fit(*IRIS)
+    assert len(mine.study_.trials) == 6
+    assert mine.cv_results_["params"] == [trial.params for trial in mine.study_.trials]
+    assert len(others[1].cv_results_["params"]) == 3
+
+
+@pytest.mark.filterwarnings(
+    "ignore:One or more of the test scores:UserWarning", "ignore::sklearn.exceptions.FitFailedWarning"
+)
+def test_a_search_that_has_good_candidates_survives_if_only_bad_ones_are_left(tmp_path):
+    good = BayesSearchCV(Touchy(), TOUCHY, n_iter=5, cv=2, random_state=0, storage=tmp_path / "s.db").fit(*IRIS)
+    study = good.study_
+    assert study.trials[-1].state == "failed", "the last of this seed's candidates is one that fails"
+    first = Study(study.space, direction="maximize", seed=0, storage=tmp_path / "t.db")
+    for trial in study.trials[:-1]:
+        asked = first.ask()
+        assert asked.params == trial.params
+        if trial.failure:
+            first.tell(asked, failed="too large")
+        else:
+            first.tell(asked, trial.value, metrics=trial.metrics)
+    del first
+    again = BayesSearchCV(Touchy(), TOUCHY, n_iter=5, cv=2, random_state=0, storage=tmp_path / "t.db").fit(*IRIS)
+    assert again.best_params_ == good.best_params_
+    assert np.isnan(again.cv_results_["mean_test_score"][-1])
 
 
 def test_a_stopped_candidate_and_several_metrics_are_taken_up_too(tmp_path):

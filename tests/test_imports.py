@@ -140,6 +140,10 @@ assert result.trials[-1].source == "model"
     assert loaded(code) & HEAVY <= {"scipy"}
 
 
+def test_a_search_of_scikit_learns_imports_no_jax():
+    assert "jax" not in loaded("from presage.sklearn import BayesSearchCV, spaces")
+
+
 def test_random_search_on_a_file_imports_no_scipy(tmp_path):
     code = f"""
 import presage

@@ -48,7 +48,7 @@ class Run:
         evaluate: scikit-learn's, which runs candidates and hands what came out to `_format_results`.
         reading: of the spaces.
         study: which chooses.
-        rows: of the table: a trial's params as the estimator takes them, and its folds; fewer where it was stopped.
+        rows: of the table, by trial: params as the estimator takes them, and its folds; fewer where it was stopped.
         out: what scikit-learn has run so far.
         table: `cv_results_`.
         failure: what scikit-learn said when all folds of a call raised.
@@ -58,7 +58,7 @@ class Run:
     evaluate: Callable[..., Any]
     reading: Reading
     study: Study
-    rows: list[tuple[dict[str, Any], list[Fold]]] = field(default_factory=list)
+    rows: dict[int, tuple[dict[str, Any], list[Fold]]] = field(default_factory=dict)
     out: list[Fold] = field(default_factory=list)
     table: dict[str, Any] = field(default_factory=dict)
     failure: str = ""
@@ -70,8 +70,10 @@ class Run:
         first = self.search.first_folds
         if first is not None and not first < self.splits:
             raise ValueError(f"first_folds < {self.splits} folds must hold, but got {first}; leave it out")
-        self._take_up()
-        while (left := trials - self.study._history.finished) > 0:
+        while True:
+            self._take_up()
+            if (left := trials - self.study._history.finished) <= 0:
+                break
             try:
                 self._batch(self.study.ask(min(left, self.search.n_points)))
             except SpaceExhausted:
@@ -86,15 +88,14 @@ class Run:
         self._fill()
 
     def _take_up(self) -> None:
-        """The rows of candidates that an earlier search left in the study."""
+        """The rows of candidates that an earlier search left in the study, or another process just now."""
         for trial in self.study.trials:
-            folds = _folds_of(trial.metrics, self.splits)
-            if folds or trial.failure:
-                self.rows.append((self.reading.params(trial.params), folds))
+            if trial.number not in self.rows and (trial.failure or "splits" in trial.metrics):
+                self.rows[trial.number] = (self.reading.params(trial.params), _folds_of(trial.metrics, self.splits))
 
     def _nothing_ran(self) -> None:
         """scikit-learn must have seen a fold: of a search that was complete, the best candidate's first one again."""
-        if any(folds for _, folds in self.rows) and not self.failure:
+        if self.study._history.best is not None:
             self._evaluate([self.reading.params(self.study.best.params)], slice(0, 1))
         if not self.out:
             raise ValueError(self.failure or "every candidate of the study failed, and none is left to run")
@@ -114,9 +115,10 @@ class Run:
             for trial in trials:
                 self.study.interrupt(trial)
             raise
+        best = self._best()
         for trial, params, folds in zip(trials, candidates, found, strict=True):
-            self._tell(trial, folds)
-            self.rows.append((params, folds))
+            self._tell(trial, folds, best)
+            self.rows[trial.number] = (params, folds)
 
     def _evaluate(self, candidates: list[dict[str, Any]], part: slice) -> list[list[Fold]]:
         """Some of the folds of candidates, all of them in parallel."""
@@ -141,7 +143,9 @@ class Run:
     @property
     def names(self) -> list[str]:
         """Of the metrics; scikit-learn calls a single one score."""
-        known = (fold["test_scores"] for folds in [self.out, *(folds for _, folds in self.rows)] for fold in folds)
+        known = (
+            fold["test_scores"] for folds in [self.out, *(folds for _, folds in self.rows.values())] for fold in folds
+        )
         return list(next((scores for scores in known if isinstance(scores, dict)), {"score": 0.0}))
 
     def _scores(self, folds: list[Fold]) -> np.ndarray:
@@ -151,7 +155,7 @@ class Run:
 
     def _best(self) -> np.ndarray | None:
         """The scores of the best candidate that ran all folds."""
-        whole = [self._scores(folds) for _, folds in self.rows if len(folds) == self.splits]
+        whole = [self._scores(folds) for _, folds in self.rows.values() if len(folds) == self.splits]
         whole = [scores for scores in whole if np.isfinite(scores).all()]
         return max(whole, key=np.mean, default=None)
 
@@ -163,11 +167,12 @@ class Run:
         if best is None:
             return False
         # The best score on the very same fold would be no bound while few candidates are known.
-        highest = max(np.nanmax(self._scores(known)) for _, known in self.rows if known)
+        highest = max(np.nanmax(self._scores(known)) for _, known in self.rows.values() if known)
         return bool(scores.sum() + (self.splits - len(scores)) * highest <= best.sum())
 
-    def _tell(self, trial: Trial, folds: list[Fold]) -> None:
-        scores, best = self._scores(folds), self._best()
+    def _tell(self, trial: Trial, folds: list[Fold], best: np.ndarray | None) -> None:
+        """Tell the study of a candidate, compared with the best before it where it was stopped."""
+        scores = self._scores(folds)
         value = float(scores.mean())
         if not math.isfinite(value):
             lacking = int((~np.isfinite(scores)).sum())
@@ -182,21 +187,21 @@ class Run:
 
     def _fill(self) -> None:
         """Make the table: scikit-learn's, in which candidates that were stopped are marked."""
-        names, lacking = self.names, _blank(np.nan)
+        names, lacking, rows = self.names, _blank(np.nan), [self.rows[number] for number in sorted(self.rows)]
         out = [
             {what: _named(fold.get(what, np.nan), names) if what.endswith("scores") else fold[what] for what in lacking}
-            for _, folds in self.rows for fold in [*folds, *[lacking] * (self.splits - len(folds))]
+            for _, folds in rows for fold in [*folds, *[lacking] * (self.splits - len(folds))]
         ]  # fmt: skip
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One or more of the", UserWarning)
-            made = BaseSearchCV._format_results(self.search, [params for params, _ in self.rows], self.splits, out)
+            made = BaseSearchCV._format_results(self.search, [params for params, _ in rows], self.splits, out)
         columns = {time: [fold[time] for fold in out] for time in TIMES}
         for kind in ("test", "train") if self.search.return_train_score else ("test",):
             columns |= {f"{kind}_{name}": [_of(fold[f"{kind}_scores"], name) for fold in out] for name in names}
-        stopped = [bool(folds) and len(folds) < self.splits and not self._failed(folds) for _, folds in self.rows]
+        stopped = [bool(folds) and len(folds) < self.splits and not self._failed(folds) for _, folds in rows]
         for row in np.flatnonzero(stopped):
             for column, cells in columns.items():
-                some = np.array(cells).reshape(len(self.rows), self.splits)[row, : len(self.rows[row][1])]
+                some = np.array(cells).reshape(len(rows), self.splits)[row, : len(rows[row][1])]
                 made[f"mean_{column}"][row], made[f"std_{column}"][row] = some.mean(), some.std()
         if self.search.first_folds is not None:
             made["stopped"] = np.array(stopped)
@@ -236,8 +241,8 @@ def _metrics(folds: list[Fold], splits: int) -> dict[str, float]:
 
 
 def _folds_of(metrics: Mapping[str, float], splits: int) -> list[Fold]:
-    """What `_metrics` wrote; nothing for a trial that no search told."""
-    if "splits" not in metrics:
+    """What `_metrics` wrote; nothing for a trial that failed."""
+    if not metrics:
         return []
     if metrics["splits"] != splits:
         raise StudyError(

@@ -61,7 +61,8 @@ class BayesSearchCV(BaseSearchCV):
         first_folds: run so many folds first, and the others only where the candidate could still become the best, were
             each of them scored as high as any fold of any candidate so far. The folds that a stopped candidate lacks
             are NaN in `cv_results_`, its means are over those it has, `stopped` says so, and its rank is the last.
-        storage: a file name, URL or Storage keeps the study; the same call goes on with it.
+        storage: a file name or URL keeps the study; the same call goes on with it, and several processes may at once.
+            (A Storage is taken too, but scikit-learn cannot clone one.)
         name: of the study in the storage.
 
     Example:
