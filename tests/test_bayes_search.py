@@ -261,6 +261,18 @@ def test_fit_params_reach_the_estimator():
         assert set(search.predict(IRIS[0])) == {0}
 
 
+def test_a_splitter_without_folds_is_refused():
+    with pytest.raises(ValueError, match="CV iterator empty"):
+        BayesSearchCV(SVC(), SVM, cv=iter([])).fit(*IRIS)
+
+
+def test_it_says_what_it_does_when_asked(capsys):
+    BayesSearchCV(SVC(), SVM, n_iter=2, cv=2, random_state=0, verbose=2).fit(*IRIS)
+    said = capsys.readouterr().out
+    assert said.startswith("Fitting 2 folds for each of 2 candidates")
+    assert said.count("[CV] END") == 4
+
+
 # Failures.
 class Touchy(ClassifierMixin, BaseEstimator):
     """Fails for large C; where it is told so, only on folds without the first row."""

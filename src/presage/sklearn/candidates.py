@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 
 from presage.errors import SpaceExhausted, StudyError
@@ -23,20 +22,6 @@ __all__ = ["Run"]
 
 Fold = dict[str, Any]  # test_scores and train_scores (a number, or numbers by name), fit_time, score_time
 TIMES = ("fit_time", "score_time")
-ALL_FAILED = "\nAll the "  # how scikit-learn's complaint begins when every fold of a call raised
-
-
-class _Folds:
-    """A splitter's folds, drawn once; of them, those that are to be run."""
-
-    def __init__(self, cv: Any) -> None:
-        self.cv, self.part = cv, slice(None)
-        self.known: list[Any] | None = None
-
-    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
-        if self.known is None:
-            self.known = list(self.cv.split(X, y, **params))
-        return self.known[self.part]
 
 
 @dataclass
@@ -45,28 +30,25 @@ class Run:
 
     Attributes:
         search: whose settings count.
-        evaluate: scikit-learn's, which runs candidates and hands what came out to `_format_results`.
+        evaluate: runs candidates on folds, by their numbers.
         reading: of the spaces.
         study: which chooses.
         rows: of the table, by trial: params as the estimator takes them, and its folds; fewer where it was stopped.
-        out: what scikit-learn has run so far.
-        table: `cv_results_`.
-        failure: what scikit-learn said when all folds of a call raised.
+        out: what was run so far.
+        taken_up: what was run by others, as the study knows it.
     """
 
     search: "BayesSearchCV"
-    evaluate: Callable[..., Any]
+    evaluate: Callable[[list[tuple[dict[str, Any], int]]], list[Fold]]
     reading: Reading
     study: Study
     rows: dict[int, tuple[dict[str, Any], list[Fold]]] = field(default_factory=dict)
     out: list[Fold] = field(default_factory=list)
-    table: dict[str, Any] = field(default_factory=dict)
-    failure: str = ""
+    taken_up: list[Fold] = field(default_factory=list)
 
     def go(self, trials: int) -> None:
         """Ask, evaluate and tell until the study has so many candidates."""
         self.splits = self.search.n_splits_
-        self.folds = _Folds(self.search._checked_cv_orig)
         first = self.search.first_folds
         if first is not None and not first < self.splits:
             raise ValueError(f"first_folds < {self.splits} folds must hold, but got {first}; leave it out")
@@ -83,70 +65,52 @@ class Run:
                     UserWarning, stacklevel=4,
                 )  # fmt: skip
                 break
-        if not self.out:
-            self._nothing_ran()
-        self._fill()
+        if not self.out and not self.taken_up:
+            raise ValueError("every candidate of the study failed, and none is left to run; use another name=")
 
     def _take_up(self) -> None:
         """The rows of candidates that an earlier search left in the study, or another process just now."""
         for trial in self.study.trials:
             if trial.number not in self.rows and (trial.failure or "splits" in trial.metrics):
-                self.rows[trial.number] = (self.reading.params(trial.params), _folds_of(trial.metrics, self.splits))
-
-    def _nothing_ran(self) -> None:
-        """scikit-learn must have seen a fold: of a search that was complete, the best candidate's first one again."""
-        if self.study._history.best is not None:
-            self._evaluate([self.reading.params(self.study.best.params)], slice(0, 1))
-        if not self.out:
-            raise ValueError(self.failure or "every candidate of the study failed, and none is left to run")
+                folds = _folds_of(trial.metrics, self.splits)
+                self.rows[trial.number] = (self.reading.params(trial.params), folds)
+                self.taken_up += folds
 
     def _batch(self, trials: list[Trial]) -> None:
         candidates = [self.reading.params(trial.params) for trial in trials]
+        first = self.search.first_folds or self.splits
         try:
-            first = slice(0, self.search.first_folds)
-            found = self._evaluate(candidates, first)
-            going = [i for i, folds in enumerate(found) if len(folds) < self.splits and not self._hopeless(folds)]
-            if going:
-                rest = slice(self.search.first_folds, None)
-                more = self._evaluate([candidates[i] for i in going], rest)
-                for i, folds in zip(going, more, strict=True):
-                    found[i] = found[i] + folds
+            found = self._run(candidates, range(first))
+            going = [i for i, folds in enumerate(found) if first < self.splits and not self._hopeless(folds)]
+            more = self._run([candidates[i] for i in going], range(first, self.splits))
         except BaseException:  # error_score="raise", Ctrl-C: they wait, and are run first when the search is taken up
             for trial in trials:
                 self.study.interrupt(trial)
             raise
+        for i, folds in zip(going, more, strict=True):
+            found[i] += folds
         best = self._best()
         for trial, params, folds in zip(trials, candidates, found, strict=True):
             self._tell(trial, folds, best)
             self.rows[trial.number] = (params, folds)
 
-    def _evaluate(self, candidates: list[dict[str, Any]], part: slice) -> list[list[Fold]]:
-        """Some of the folds of candidates, all of them in parallel."""
-        self.folds.part = part
-        count = len(range(self.splits)[part])
-        seen = len(self.out)
-        self.search.n_splits_ = count  # as many as scikit-learn is to expect
-        try:
-            self.evaluate(candidates, cv=self.folds)
-        except ValueError as error:
-            # For a whole search it is right to raise when all folds fail; for one bad candidate it is not.
-            if not str(error).startswith(ALL_FAILED):
-                raise
-            self.failure = str(error)
-            warnings.warn(str(error), FitFailedWarning, stacklevel=6)
-            return [[_blank(self.search.error_score)] * count for _ in candidates]
-        finally:
-            self.search.n_splits_ = self.splits
-        new = self.out[seen:]
-        return [new[i * count : (i + 1) * count] for i in range(len(candidates))]
+    def _run(self, candidates: list[dict[str, Any]], folds: range) -> list[list[Fold]]:
+        """Some folds of candidates."""
+        jobs = [(candidate, fold) for candidate in candidates for fold in folds]
+        out = self.evaluate(jobs) if jobs else []
+        self.out += out
+        return [out[i * len(folds) : (i + 1) * len(folds)] for i in range(len(candidates))]
 
     @property
     def names(self) -> list[str]:
         """Of the metrics; scikit-learn calls a single one score."""
-        known = (
-            fold["test_scores"] for folds in [self.out, *(folds for _, folds in self.rows.values())] for fold in folds
-        )
+        known = (fold["test_scores"] for fold in [*self.out, *self.taken_up])
         return list(next((scores for scores in known if isinstance(scores, dict)), {"score": 0.0}))
+
+    @property
+    def multimetric(self) -> bool:
+        """Whether there are several metrics, or one that has a name."""
+        return any(isinstance(fold["test_scores"], dict) for fold in [*self.out, *self.taken_up])
 
     def _scores(self, folds: list[Fold]) -> np.ndarray:
         """What the search improves, [fold]."""
@@ -175,9 +139,9 @@ class Run:
         scores = self._scores(folds)
         value = float(scores.mean())
         if not math.isfinite(value):
+            reasons = [fold["fit_error"].strip().splitlines()[-1] for fold in folds if fold["fit_error"]]
             lacking = int((~np.isfinite(scores)).sum())
-            reason = self.failure.strip().splitlines()[-1] if lacking == len(scores) and self.failure else ""
-            self.study.tell(trial, failed=f"{lacking} of {len(scores)} folds have no score. {reason}".strip())
+            self.study.tell(trial, failed=": ".join([f"{lacking} of {len(scores)} folds have no score", *reasons[:1]]))
             return
         if len(folds) < self.splits:
             # Some folds are easier than others: compared on the same ones, and so never better than the best.
@@ -185,8 +149,8 @@ class Run:
             value = float(best.mean() + value - best[: len(folds)].mean())
         self.study.tell(trial, value, metrics=_metrics(folds, self.splits))
 
-    def _fill(self) -> None:
-        """Make the table: scikit-learn's, in which candidates that were stopped are marked."""
+    def results(self) -> dict[str, Any]:
+        """The table: scikit-learn's, in which candidates that were stopped are marked."""
         names, lacking, rows = self.names, _blank(np.nan), [self.rows[number] for number in sorted(self.rows)]
         out = [
             {what: _named(fold.get(what, np.nan), names) if what.endswith("scores") else fold[what] for what in lacking}
@@ -209,7 +173,7 @@ class Run:
             if not np.isfinite(means := made[f"mean_{column}"]).all():
                 kind = column.partition("_")[0]
                 warnings.warn(f"One or more of the {kind} scores are non-finite: {means}", UserWarning, stacklevel=5)
-        self.table.update(made)
+        return made
 
     def _failed(self, folds: list[Fold]) -> bool:
         return not np.isfinite(self._scores(folds)).all()
@@ -253,6 +217,7 @@ def _folds_of(metrics: Mapping[str, float], splits: int) -> list[Fold]:
     count = 1 + max((i for i in range(splits) if any(key.startswith(f"split{i}_") for key in metrics)), default=-1)
     return [
         {
+            "fit_error": None,
             **{
                 f"{kind}_scores": _named({n: metrics.get(f"split{i}_{kind}_{n}", np.nan) for n in names}, names)
                 for kind in ("test", "train")

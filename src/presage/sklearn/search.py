@@ -1,14 +1,21 @@
 """`BayesSearchCV`: scikit-learn's search over an estimator's parameters, with a study that chooses the candidates."""
 
 import os
+import time
 from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _fit_and_score, _insert_error_scores, _warn_or_raise_about_fit_failures
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params, indexable
 
 from presage.errors import StudyError
 from presage.sklearn.candidates import Run
@@ -113,6 +120,7 @@ class BayesSearchCV(BaseSearchCV):
         self.storage = storage
         self.name = name
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **params: Any) -> "BayesSearchCV":
         """Search, and fit the best candidate to all rows.
 
@@ -122,18 +130,69 @@ class BayesSearchCV(BaseSearchCV):
             **params: for the estimator's fit, the scorers and the splitter.
         """
         self.__dict__.pop("study_", None)
-        try:
-            return super().fit(X, y, **{**(self.fit_params or {}), **params})
-        finally:
-            self.__dict__.pop("_run", None)
+        scorers, metric = self._get_scorers()
+        X, y = indexable(X, y)
+        routed = self._get_routed_params_for_fit(_check_method_params(X, {**(self.fit_params or {}), **params}))
+        cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        splits = list(cv.split(X, y, **routed.splitter.split))
+        self.n_splits_ = len(splits)
+        if not splits:
+            raise ValueError("No fits were performed. Was the CV iterator empty?")
+        settings = {
+            "scorer": scorers, "fit_params": routed.estimator.fit, "score_params": routed.scorer.score,
+            "return_times": True, "return_train_score": self.return_train_score, "error_score": self.error_score,
+            "verbose": self.verbose,
+        }  # fmt: skip
 
-    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
-        reading = read(self.search_spaces)
-        self._run = Run(self, evaluate_candidates, reading, self._study(reading))
-        try:
-            self._run.go(self.n_iter if reading.trials is None else reading.trials)
-        finally:
-            self.study_ = self._run.study
+        with Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch) as parallel:
+
+            def evaluate(jobs: list[tuple[dict[str, Any], int]]) -> list[dict[str, Any]]:
+                """Candidates on folds, all of them in parallel."""
+                out = parallel(
+                    delayed(_fit_and_score)(
+                        clone(self.estimator), X, y, train=splits[fold][0], test=splits[fold][1], parameters=candidate,
+                        split_progress=(fold, len(splits)), **settings,
+                    )
+                    for candidate, fold in jobs
+                )  # fmt: skip
+                if callable(self.scoring):  # only now is it known whether it gives several scores
+                    _insert_error_scores(out, self.error_score)
+                return out
+
+            reading = read(self.search_spaces)
+            run = Run(self, evaluate, reading, self._study(reading))
+            wanted = self.n_iter if reading.trials is None else reading.trials
+            if self.verbose > 0:
+                print(f"Fitting {len(splits)} folds for each of {wanted} candidates")
+            try:
+                run.go(wanted)
+            finally:
+                self.study_ = run.study
+        _warn_or_raise_about_fit_failures([*run.out, *run.taken_up], self.error_score)
+        self.multimetric_ = run.multimetric
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(run.names)
+            metric = self.refit
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        self.cv_results_ = run.results()
+        self._choose(metric, X, y, routed.estimator.fit)
+        return self
+
+    def _choose(self, metric: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
+        """Set the attributes that speak of the best candidate, and fit it to all rows."""
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, metric, self.cv_results_)
+            self.best_params_ = self.cv_results_["params"][self.best_index_]
+            if not callable(self.refit):
+                self.best_score_ = self.cv_results_[f"mean_test_{metric}"][self.best_index_]
+        if not self.refit:
+            return
+        self.best_estimator_ = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+        began = time.perf_counter()
+        self.best_estimator_.fit(*((X,) if y is None else (X, y)), **fit_params)
+        self.refit_time_ = time.perf_counter() - began
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
     def _study(self, reading: Reading) -> Study:
         state = self.random_state
@@ -152,20 +211,13 @@ class BayesSearchCV(BaseSearchCV):
             settings[mine] = known[str(value).upper()] if known else value
         return Study(reading.space, direction="maximize", seed=seed, storage=self.storage, name=self.name, **settings)  # type: ignore[arg-type]
 
-    def _format_results(
-        self, candidate_params: list[dict[str, Any]], n_splits: int, out: list[dict[str, Any]], more_results: Any = None
-    ) -> dict[str, Any]:
-        """scikit-learn calls this after every batch; the table is made once, at the end, in place."""
-        self._run.out = out
-        return self._run.table
-
     def _metric(self, names: list[str]) -> str:
         """The metric that the search improves."""
         return self.refit if isinstance(self.refit, str) and self.refit in names else names[0]
 
     # A study has threads and connections; what travels is what it was told.
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in super().__getstate__().items() if name != "_run"}
+        state = dict(super().__getstate__())
         if "study_" in state:
             study: Study = state["study_"]
             state["study_"] = (study.name, study.storage.snapshot(study.name))
