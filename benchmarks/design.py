@@ -47,7 +47,9 @@ def perceptron(x: np.ndarray, y: np.ndarray, at: np.ndarray, seed: int) -> tuple
 
     center, scale = y.mean(), y.std()
     fit, back, fit_y, back_y = train_test_split(x, (y - center) / scale, test_size=0.1, random_state=seed)
-    model = make_pipeline(StandardScaler(), MLPRegressor((50,), max_iter=2000, early_stopping=True, random_state=seed))
+    model = make_pipeline(
+        StandardScaler(), MLPRegressor(hidden_layer_sizes=(50,), max_iter=2000, early_stopping=True, random_state=seed)
+    )
     model.fit(fit, fit_y)
     noise = np.sqrt(np.mean((model.predict(back) - back_y) ** 2))
     return center + scale * model.predict(at), np.full(len(at), scale * noise)
