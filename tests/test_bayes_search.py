@@ -6,13 +6,21 @@ import warnings
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_iris, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import KFold, RandomizedSearchCV, ShuffleSplit, StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RandomizedSearchCV,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -271,6 +279,26 @@ def test_it_says_what_it_does_when_asked(capsys):
     said = capsys.readouterr().out
     assert said.startswith("Fitting 2 folds for each of 2 candidates")
     assert said.count("[CV] END") == 4
+
+
+def test_groups_and_routed_metadata_arrive():
+    groups = np.arange(150) % 3
+    search = BayesSearchCV(SVC(), SVM, n_iter=2, cv=GroupKFold(3), random_state=0).fit(*IRIS, groups=groups)
+    one = cross_val_score(SVC(**search.best_params_), *IRIS, cv=list(GroupKFold(3).split(*IRIS, groups)))
+    assert search.best_score_ == one.mean()
+    weights = np.where(IRIS[1] == 0, 1.0, 0.0) + 1e-9
+    with config_context(enable_metadata_routing=True):
+        model = SVC().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        routed = BayesSearchCV(model, SVM, n_iter=2, cv=2, random_state=0).fit(*IRIS, sample_weight=weights)
+    assert set(routed.predict(IRIS[0])) == {0}
+    assert routed.best_score_ > 0.99, "scored by the weights too"
+
+
+def test_a_transformer_is_searched_without_values():
+    search = BayesSearchCV(PCA(), {"n_components": (1, 3)}, n_iter=3, cv=3, random_state=0).fit(IRIS[0])
+    inside = search.transform(IRIS[0])
+    assert inside.shape == (150, search.best_params_["n_components"])
+    np.testing.assert_allclose(search.inverse_transform(inside), IRIS[0], atol=2.0)
 
 
 # Failures.
