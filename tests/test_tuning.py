@@ -53,6 +53,15 @@ def test_a_paused_training_goes_on_where_it_was():
     assert "best" in repr(found)
 
 
+def test_it_begins_with_what_one_knows():
+    """The first of the params to begin with are trained to the end before others get farther than a first look."""
+    train = Descent()
+    found = tune(train, SPACE, STEPS, trainings=3, start=[{"rate": 0.25}, {"rate": 0.0625}])
+    assert [found.trials[n].params["rate"] for n in (0, 1)] == [0.25, 0.0625]
+    assert train.taken[:30] == [(0, step) for step in range(1, 31)]
+    assert train.taken[30] == (1, 1)
+
+
 def test_maximising_is_minimising_the_negative():
     least, most = Descent(), Descent(sign=-1.0)
     one = tune(least, SPACE, STEPS, trainings=3)

@@ -114,8 +114,8 @@ class Tuned:
 def tune(
     train: Train, space: Space | Mapping[str, Any], steps: Sequence[int], *, trainings: float = 10.0,
     seconds: float | None = None, direction: Literal["minimize", "maximize"] = "minimize", candidates: int = 128,
-    seed: int = 0, folder: str | Path | None = None, searcher: Search | None = None,
-    tell: Callable[[Runs], None] | None = None,
+    seed: int = 0, start: Sequence[dict[str, Any]] = (), folder: str | Path | None = None,
+    searcher: Search | None = None, tell: Callable[[Runs], None] | None = None,
 ) -> Tuned:  # fmt: skip
     """Search the params of a training loop: what promises little is paused, and taken up again if that changes.
 
@@ -128,6 +128,7 @@ def tune(
         direction: of the values reported.
         candidates: among which the search chooses.
         seed: of everything random in the search.
+        start: params to begin with; the first of them are trained to the end.
         folder: keeps values and states, so that the same call goes on where another one ended.
         searcher: another search than CurveSearch.
         tell: called after every stretch of training.
@@ -153,14 +154,16 @@ def tune(
     sign = 1.0 if direction == "minimize" else -1.0
     loop = TrainingLoop(train, int(steps[-1]), sign)
     runs = Runs(
-        loop, Candidates.of(space if isinstance(space, Space) else Space(space), candidates, seed),
+        loop, Candidates.of(space if isinstance(space, Space) else Space(space), candidates, seed, start),
         tuple(map(int, steps)), searcher or CurveSearch(), seed, None if folder is None else Path(folder),
     )  # fmt: skip
     while _taken(runs) < trainings * steps[-1] and (seconds is None or time.monotonic() - began < seconds):
         moves = runs.decide()
         if not moves:
             break
-        done = runs.board.done
+        done = (
+            runs.board.done
+        )  # a column at a time, so that every decision is about all that is known, also after a kill
         runs.advance([move._replace(column=int(done[move.row])) for move in moves], tell)
     trials = [
         trial.but({
