@@ -172,7 +172,7 @@ class _Loop:
         self.lease = Lease(study.storage, study.name, "loop", lease)
         self.study, self.objective, self.rules, self.runner = study, objective, rules, runner
         self.max_failures, self.callbacks = max_failures, callbacks
-        self.checkpoints = None if checkpoints is None else Path(checkpoints)
+        self.checkpoints = None if checkpoints is None else Path(checkpoints).absolute()  # workers may be elsewhere
         if self.checkpoints is not None:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.running: dict[Future[Outcome], Trial] = {}

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from presage.sklearn import spaces
+    import presage.sklearn.spaces as spaces
     from presage.sklearn.estimators import EnsembleClassifier, EnsembleRegressor, VariationalRegressor
     from presage.sklearn.search import BayesSearchCV
 
