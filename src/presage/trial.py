@@ -12,7 +12,7 @@ from presage.errors import TrialError
 
 State = Literal["waiting", "running", "paused", "complete", "failed"]
 Answer = Literal["go", "pause", "stop"]
-FailureKind = Literal["error", "invalid", "timeout", "lost"]
+FailureKind = Literal["error", "invalid", "timeout", "lost", "pruned"]
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Failure:
     """Why a trial has no value.
 
     Attributes:
-        kind: error (it raised), invalid (what it returned is no number), timeout, or lost (its worker died, which
-            says nothing about the point).
+        kind: error (it raised), invalid (what it returned is no number), timeout, lost (its worker died, which
+            says nothing about the point), or pruned (another library gave it up before its end; see its reports).
         message: one line.
         traceback: as Python would print it, empty where there is none.
     """
