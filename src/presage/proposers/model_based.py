@@ -75,7 +75,7 @@ class ModelBased(Proposer):
         if self.batch is not None:
             return self.batch
         of_improvement = isinstance(self.acquisition, ExpectedImprovement | LogExpectedImprovement)
-        return JointImprovement() if of_improvement else Believe()
+        return JointImprovement() if of_improvement and not self.apart else Believe()
 
     def ranked(
         self, posterior: Posterior, data: Observations, domain: Domain, *, rng: np.random.Generator
