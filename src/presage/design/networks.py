@@ -238,8 +238,8 @@ class VariationalObjective(NetworkObjective):
         })  # fmt: skip
 
     def first(self) -> list[dict[str, Any]]:
-        # Depths and widths are about those that together do best on the tables of benchmarks/architecture_search.py; the
-        # cheapest is first, since the first one is trained to the end.
+        # Depths and widths are about those that together do best on the tables of benchmarks/architecture_search.py;
+        # the cheapest is first, since the first one is trained to the end.
         return [
             {"depth": 1, "width": 20, "activation": "tanh", "heteroskedastic": True},
             {"depth": 2, "width": 25, "shrink": 1.0, "activation": "relu", "heteroskedastic": False},
