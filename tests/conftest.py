@@ -22,6 +22,7 @@ PRESENT = {
     "dask": lambda: importlib.util.find_spec("distributed") is not None,
     "ray": lambda: importlib.util.find_spec("ray") is not None,
     "chromium": lambda: all(map(importlib.util.find_spec, ("playwright", "uvicorn"))) and shutil.which("chromium"),
+    "mkdocs": lambda: all(map(importlib.util.find_spec, ("mkdocs", "material", "mkdocstrings", "latex2mathml"))),
     "mpi": lambda: importlib.util.find_spec("mpi4py") is not None and shutil.which("mpiexec") is not None,
 }
 

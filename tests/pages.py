@@ -1,10 +1,10 @@
 """Pages of the documentation as programs.
 
-The ```python blocks of a page run in order, in one namespace, in a folder of their own; a block with title="train.py" is
-written to that file instead. The commands of ```console blocks, lines that begin with "$ ", run in the same folder.
-A ```text block directly after a python block, and the other lines of a console block, are what must come out ("..."
-stands for anything). `<!-- run: slow -->` and `<!-- run: needs postgres -->` mark a page. Anything else is not run: ```py is
-other people's code, ```sh what needs other machines.
+The ```python blocks of a page run in order, in one namespace, in a folder of their own; a block with title="train.py"
+is written to that file instead. The commands of ```console blocks, lines that begin with "$ ", run in the same folder. A
+```text block directly after a python block, and the other lines of a console block, are what must come out ("..."
+stands for anything). `<!-- run: slow -->` and `<!-- run: needs postgres -->` mark a page. Anything else is not run:
+```py is other people's code, ```sh what needs other machines.
 
     python tests/pages.py            # run every page that shows figures, and put these into docs/figures/pages
 """
@@ -29,7 +29,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class Block(NamedTuple):
-    """One fenced block: its language, the file it is meant for, its text, its line, and the end of the text before it."""
+    """One fenced block: its language, the file it is meant for, its text, its line, and the prose before it."""
 
     language: str
     title: str
@@ -43,9 +43,8 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(text: str) -> list[Block]:
     """The fenced blocks that have a language."""
-    text = page.read_text()
     found, end = [], 0
     for match in FENCE.finditer(text):
         title = re.search(r'title="([^"]+)"', match[2])
@@ -67,7 +66,7 @@ def figures(page: Path) -> list[str]:
 
 def runs(page: Path) -> bool:
     """Whether there is anything to run."""
-    return any(block.language in ("python", "console") for block in blocks(page))
+    return any(block.language in ("python", "console") for block in blocks(page.read_text()))
 
 
 def check(want: str, got: str, where: str) -> None:
@@ -76,10 +75,10 @@ def check(want: str, got: str, where: str) -> None:
         raise AssertionError(f"{where} must print\n{want}\nbut printed\n{got}")
 
 
-def run(page: Path, folder: Path) -> None:
-    """Run a page in a folder, which is the current one meanwhile."""
+def run(page: Path, folder: Path, text: str | None = None) -> dict[str, Any]:
+    """Run a page, or another text in its name, in a folder, which is the current one meanwhile; what it leaves."""
     namespace: dict[str, Any] = {"__name__": "page"}
-    found = blocks(page)
+    found = blocks(page.read_text() if text is None else text)
     with contextlib.chdir(folder):
         for block, after in zip(found, [*found[1:], None], strict=True):
             where = f"{page.relative_to(ROOT)}, line {block.line}"
@@ -93,14 +92,15 @@ def run(page: Path, folder: Path) -> None:
                     check(after.text, out.getvalue(), where)
             elif block.language == "console":
                 console(block.text, folder, where)
+    return namespace
 
 
 def console(text: str, folder: Path, where: str) -> None:
     """Run the commands of a block and compare what they print, where the block says it."""
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {
-        **os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "COLUMNS": "110",
-        "TERM": "dumb", "OMP_NUM_THREADS": "1",
+        **os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1",
+        "COLUMNS": "110", "TERM": "dumb", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command = re.match(r"(?:.*\\\n)*.*\n", part)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import tables
+import docs_tables as tables
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
