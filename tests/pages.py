@@ -1,8 +1,8 @@
 """Pages of the documentation as programs.
 
 The ```python blocks of a page run in order, in one namespace, in a folder of their own; a block with title="train.py"
-is written to that file instead. The commands of ```console blocks, lines that begin with "$ ", run in the same folder. A
-```text block directly after a python block, and the other lines of a console block, are what must come out ("..."
+is written to that file instead. The commands of ```console blocks, lines that begin with "$ ", run in the same folder.
+A ```text block directly after a python block, and the other lines of a console block, are what must come out ("..."
 stands for anything). `<!-- run: slow -->` and `<!-- run: needs postgres -->` mark a page. Anything else is not run:
 ```py is other people's code, ```sh what needs other machines.
 

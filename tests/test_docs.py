@@ -23,7 +23,7 @@ def marked(page: Path):
     return pytest.param(page, marks=of, id=str(page.relative_to(pages.ROOT)))
 
 
-@pytest.mark.parametrize("page", map(marked, PAGES))
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_a_page_runs(page, tmp_path):
     namespace = pages.run(page, tmp_path)
     for name in pages.figures(page):
@@ -43,7 +43,7 @@ def test_a_page_that_is_wrong_fails(tmp_path):
         with pytest.raises(AssertionError):
             pages.run(page, tmp_path, text)
     printing = block("python", "print(1.25)") + "\n"
-    pages.run(page, tmp_path, printing + block("text", "1...."))
+    pages.run(page, tmp_path, printing + block("text", "1..."))
     with pytest.raises(AssertionError):
         pages.run(page, tmp_path, printing + block("text", "1.26"))
 
