@@ -88,7 +88,7 @@ def run(page: Path, folder: Path, text: str | None = None) -> dict[str, Any]:
                 code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
                 with contextlib.redirect_stdout(io.StringIO()) as out:
                     exec(code, namespace)
-                if after is not None and after.language == "text" and not after.before.strip():
+                if after and after.language == "text" and not after.title and not after.before.strip():
                     check(after.text, out.getvalue(), where)
             elif block.language == "console":
                 console(block.text, folder, where)
