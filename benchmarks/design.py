@@ -47,7 +47,9 @@ def perceptron(x: np.ndarray, y: np.ndarray, at: np.ndarray, seed: int) -> tuple
 
     center, scale = y.mean(), y.std()
     fit, back, fit_y, back_y = train_test_split(x, (y - center) / scale, test_size=0.1, random_state=seed)
-    model = make_pipeline(StandardScaler(), MLPRegressor((50,), max_iter=2000, early_stopping=True, random_state=seed))
+    model = make_pipeline(
+        StandardScaler(), MLPRegressor(hidden_layer_sizes=(50,), max_iter=2000, early_stopping=True, random_state=seed)
+    )
     model.fit(fit, fit_y)
     noise = np.sqrt(np.mean((model.predict(back) - back_y) ** 2))
     return center + scale * model.predict(at), np.full(len(at), scale * noise)
@@ -93,9 +95,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=float, default=300.0)
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=1, help="splits at a time, each with the same budget")
     parser.add_argument("--sets", nargs="*", default=["diabetes", "generated"])
     args = parser.parse_args()
-    told = [one(name, split, args.budget) for name in args.sets for split in range(args.splits)]
+    runs = [(name, split, args.budget) for name in args.sets for split in range(args.splits)]
+    told = [found for _, found in record.spread(one, runs, args.jobs)]
+    for name in args.sets:
+        mine = [row for row in told if row["set"] == name]
+        for other in ("default network", "perceptron", "Gaussian process"):
+            ahead = sum(row["design"] > row[other] for row in mine)
+            means = [float(np.mean([row[label] for row in mine])) for label in ("design", other)]
+            print(f"{name}: {means[0]:.3f}, {other} {means[1]:.3f}; ahead on {ahead} of {len(mine)} splits")
     record.write("design", {"budget": args.budget, "splits": told}, ("presage", "numpy", "jax", "scikit-learn"))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from record import RESULTS, write
+from record import RESULTS, spread, write
 
 Objective = Callable[[dict[str, float]], float]
 
@@ -95,6 +95,15 @@ METHODS: dict[str, Callable[..., list[float]]] = {
 PROBLEMS = ("branin50", "branin100", "ackley20", "levy20", "ackley100", "levy100")
 
 
+def run(name: str, method: str, trials: int, seed: int) -> tuple[list[float], float]:
+    """The regret after 10, 20, ... evaluations, and seconds."""
+    space, f, minimum = problem(name, seed)
+    began = time.perf_counter()
+    values = METHODS[method](space, f, trials, seed)
+    seconds = round(time.perf_counter() - began, 1)
+    return [float(f"{v - minimum:.5g}") for v in np.minimum.accumulate(values)[9::10]], seconds
+
+
 def main() -> None:
     """Run, print, write down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -102,22 +111,22 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--add", action="store_true", help="keep what was recorded before")
     arguments = parser.parse_args()
     path = RESULTS / "highdim.json"
     result = json.loads(path.read_text())["result"] if arguments.add and path.exists() else {}
-    for name in arguments.problems:
-        for method in arguments.methods:
-            regrets, seconds = [], []
-            for seed in range(arguments.seeds):
-                space, f, minimum = problem(name, seed)
-                began = time.perf_counter()
-                values = METHODS[method](space, f, arguments.trials, seed)
-                seconds.append(round(time.perf_counter() - began, 1))
-                regrets.append([float(f"{v - minimum:.5g}") for v in np.minimum.accumulate(values)[9::10]])
-            result[f"{name} {method}"] = {
-                "trials": arguments.trials, "regret every 10": regrets, "seconds": seconds,
-            }  # fmt: skip
+    runs = [
+        (name, method, arguments.trials, seed)
+        for name in arguments.problems for method in arguments.methods for seed in range(arguments.seeds)
+    ]  # fmt: skip
+    found: dict[str, dict[int, tuple[list[float], float]]] = {}
+    for (name, method, _, seed), one in spread(run, runs, arguments.jobs):
+        cell = found.setdefault(f"{name} {method}", {})
+        cell[seed] = one
+        regrets, seconds = zip(*(cell[seed] for seed in sorted(cell)), strict=True)
+        result[f"{name} {method}"] = {"trials": arguments.trials, "regret every 10": regrets, "seconds": seconds}
+        if len(cell) == arguments.seeds:
             last = float(np.median([r[-1] for r in regrets]))
             print(
                 f"{name:10s} {method:10s} median regret {last:9.4g} after {arguments.trials}   {seconds} s", flush=True

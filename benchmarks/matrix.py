@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import numpy as np
-from record import RESULTS, write
+from record import RESULTS, spread, write
 
 
 def cell(surrogate: str, acquisition: str, trials: int, seeds: int) -> dict[str, Any]:
@@ -49,20 +49,21 @@ def main() -> None:
     parser.add_argument("--acquisitions", nargs="*", default=[a for a in acquisitions.BY_NAME if a != "auto"])
     parser.add_argument("--trials", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--add", action="store_true", help="keep the cells that were recorded before")
     arguments = parser.parse_args()
     path = RESULTS / "matrix.json"
     cells = json.loads(path.read_text())["result"] if arguments.add and path.exists() else {}
     print("| surrogate | acquisition | regret seen | regret recommended | seconds |\n|---|---|---|---|---|")
-    for surrogate in arguments.surrogates:
-        for acquisition in arguments.acquisitions:
-            row = cell(surrogate, acquisition, arguments.trials, arguments.seeds)
-            cells[f"{surrogate} {acquisition}"] = row
-            medians = [float(np.median(row[what])) for what in ("seen", "recommended", "seconds")]
-            print(
-                f"| {surrogate} | {acquisition} | {medians[0]:.3g} | {medians[1]:.3g} | {medians[2]:.1f} |", flush=True
-            )
-            write("matrix", cells)
+    pairs = [
+        (surrogate, acquisition, arguments.trials, arguments.seeds)
+        for surrogate in arguments.surrogates for acquisition in arguments.acquisitions
+    ]  # fmt: skip
+    for (surrogate, acquisition, *_), row in spread(cell, pairs, arguments.jobs):
+        cells[f"{surrogate} {acquisition}"] = row
+        medians = [float(np.median(row[what])) for what in ("seen", "recommended", "seconds")]
+        print(f"| {surrogate} | {acquisition} | {medians[0]:.3g} | {medians[1]:.3g} | {medians[2]:.1f} |", flush=True)
+        write("matrix", cells)
 
 
 if __name__ == "__main__":

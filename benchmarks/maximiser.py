@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from record import RESULTS, write
+from record import RESULTS, spread, write
 
 DIMENSIONS = (1, 2, 3, 5, 8, 12, 20)
 TREES = ("rf", "et", "gbm")
@@ -96,14 +96,16 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--surrogates", nargs="*", default=usual)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--add", action="store_true", help="go on after the cases that were recorded before")
     arguments = parser.parse_args()
     path = RESULTS / "maximiser.json"
     rows = json.loads(path.read_text())["result"]["rows"] if arguments.add and path.exists() else []
-    for number in range(len(rows), arguments.cases):
-        rows.append(share(number, arguments.surrogates, arguments.points))
-        if rows[-1]["share"] < 0.99 or number % 20 == 0:
-            print(rows[-1], flush=True)
+    cases = [(number, arguments.surrogates, arguments.points) for number in range(len(rows), arguments.cases)]
+    for _, row in spread(share, cases, arguments.jobs):
+        rows.append(row)
+        if row["share"] < 0.99 or len(rows) % 20 == 0:
+            print(row, flush=True)
             write("maximiser", summary(rows))
     write("maximiser", summary(rows))
     print(f"0.99 of the best known expected improvement in {100 * summary(rows)['reached']:.1f} % of {len(rows)} cases")

@@ -194,11 +194,10 @@ def test_killed_at_any_moment_it_loses_at_most_the_step_in_progress(tmp_path):
     """)
     rng, before = np.random.default_rng(0), 0
     for _ in range(12):
-        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-        child.stdout.readline()
-        time.sleep(float(rng.uniform(0.0, 0.05)))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+            child.stdout.readline()
+            time.sleep(float(rng.uniform(0.0, 0.05)))
+            child.send_signal(signal.SIGKILL)
         events = (tmp_path / "events.jsonl").read_text() if (tmp_path / "events.jsonl").exists() else ""
         assert events.count("\n") >= before
         before = events.count("\n")

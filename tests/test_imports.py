@@ -34,7 +34,9 @@ LAYERS = """
     progress dashboard report
     loop
     benchmarks
+    experiments
     testing cli sklearn
+    __main__
 """
 ORDER = {name: layer for layer, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 

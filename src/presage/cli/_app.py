@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from presage.cli import (
+    bench,
     dashboard,
     demo,
     design,
@@ -17,6 +18,7 @@ from presage.cli import (
     plot,
     replay,
     report,
+    reproduce,
     run,
     show,
     storage,
@@ -47,16 +49,17 @@ def _flowing(doc: str | None) -> str:
 
 COMMANDS = (
     run.run, worker.worker, demo.demo, design.design, list.list_studies, show.show, export.export, plot.plot,
-    report.report, dashboard.dashboard, replay.replay_study, init.init, doctor.doctor,
+    report.report, dashboard.dashboard, replay.replay_study, reproduce.reproduce, init.init, doctor.doctor,
 )  # fmt: skip
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for command in COMMANDS:
     app.command(command.__name__.partition("_")[0], help=_flowing(command.__doc__))(command)
 
 
-for group_command in storage.app.registered_commands:
-    group_command.help = _flowing(group_command.callback.__doc__ if group_command.callback else None)
-app.add_typer(storage.app, name="storage")
+for name, group in {"storage": storage.app, "bench": bench.app}.items():
+    for group_command in group.registered_commands:
+        group_command.help = _flowing(group_command.callback.__doc__ if group_command.callback else None)
+    app.add_typer(group, name=name)
 
 
 def _version(wanted: bool) -> None:

@@ -27,10 +27,12 @@ class Board:
     Attributes:
         curves: values so far, smaller being better; rows without values are networks not yet started.
         cost: of one step of each network, in seconds or in steps, [n].
+        first: rows that are known to do well elsewhere, the best first; a search may begin with them.
     """
 
     curves: Curves
     cost: np.ndarray
+    first: tuple[int, ...] = ()
 
     @cached_property
     def done(self) -> np.ndarray:
@@ -90,12 +92,15 @@ class Played:
     moves: list[Move] = field(default_factory=list)
 
 
-def play(search: Search, curves: Curves, cost: np.ndarray, budget: float, *, rng: np.random.Generator) -> Played:
+def play(
+    search: Search, curves: Curves, cost: np.ndarray, budget: float, *, rng: np.random.Generator,
+    first: tuple[int, ...] = (),
+) -> Played:  # fmt: skip
     """Let a search find its way through a table whose values it sees only as far as it has paid for them."""
     values = np.full_like(curves.values, np.nan)
     played, memory, spent = Played(), {}, 0.0  # type: ignore[var-annotated]
     while spent < budget:
-        board = Board(Curves(curves.x, curves.steps, values, curves.columns), cost)
+        board = Board(Curves(curves.x, curves.steps, values, curves.columns), cost, first)
         moves = search.decide(board, rng=rng, memory=memory)
         if not moves:
             break

@@ -54,17 +54,21 @@ class CurveSearch(Search):
     trained up to that rung. What has been paid no longer counts, so a network on its way has an advantage over one to
     be started: no dithering.
 
+    It begins with the networks that the board names first, then with random ones. The first of those named is trained
+    to the end, which gives something to improve on and a whole curve to learn from. Where none is named, that is the
+    most promising of the initial networks.
+
     Args:
         model: of the curves.
         rungs: shares of the training at which it may be interrupted.
         initial: networks started before the first fit.
-        first: how far they are trained before the first fit, as a share; then the most promising one is completed.
+        first: how far they are trained before the first fit, as a share.
         parallel: networks advanced together; later ones of a batch take the earlier ones' expected values as seen.
         refit: hyperparameters are fitted anew whenever the number of values has grown by this share.
     """
 
     model: KroneckerModel = KroneckerModel()
-    rungs: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.45, 0.65)
+    rungs: tuple[float, ...] = (0.2, 0.45, 0.65)
     initial: int = 3
     first: float = 0.2
     parallel: int = 1
@@ -74,12 +78,9 @@ class CurveSearch(Search):
         columns = rungs_at(board.curves.steps, self.rungs)
         started = int((board.done > 0).sum())
         if started < self.initial:
-            free = np.flatnonzero(board.done == 0)
-            count = min(self.parallel, self.initial - started, len(free))
-            if count:
-                share = 1.0 / board.cost[free]  # as much for the cheap as for the dear
-                new = rng.choice(free, count, replace=False, p=share / share.sum())
-                return [Move(int(row), rungs_at(board.curves.steps, (self.first,))[0]) for row in new]
+            begun = self._begin(board, self.initial - started, rng)
+            if begun:
+                return begun
         seen = board.curves.at(columns)
         found = continued(self.model, seen, memory, self.refit, rng=rng)
         moves: list[Move] = []
@@ -87,9 +88,7 @@ class CurveSearch(Search):
         while True:
             assert isinstance(posterior, KroneckerPosterior)
             rate, rung = self.plan(board, posterior, columns)
-            if (
-                not np.isfinite(board.finals).any() and not moves
-            ):  # something to improve on, and a whole curve to learn from
+            if not np.isfinite(board.finals).any() and not moves:  # something to improve on
                 mean = np.where(board.done > 0, posterior.marginal().mean[0], np.inf)
                 rate[int(np.argmin(mean))], rung[int(np.argmin(mean))] = np.inf, len(columns) - 1
             rate[[move.row for move in moves]] = -np.inf
@@ -101,6 +100,21 @@ class CurveSearch(Search):
                 return moves
             seen = self._expected(seen, posterior, row, int(rung[row]))
             posterior = self.model.fit(seen, rng=rng, previous=found.state, keep=True).posterior
+
+    def _begin(self, board: Board, most: int, rng: np.random.Generator) -> list[Move]:
+        """The next ones of the initial networks."""
+        free = np.flatnonzero(board.done == 0)
+        named = [row for row in board.first if board.done[row] == 0]
+        others = np.setdiff1d(free, named)
+        count = min(self.parallel, most, len(free))
+        share = 1.0 / board.cost[others]  # as much for the cheap as for the dear
+        drawn = rng.choice(others, max(0, count - len(named)), replace=False, p=share / share.sum())
+        look = rungs_at(board.curves.steps, (self.first,))[0]
+        end = len(board.curves.steps) - 1
+        return [
+            Move(int(row), end if board.first and row == board.first[0] else look)
+            for row in [*named[:count], *drawn.tolist()]
+        ]
 
     def plan(self, board: Board, posterior: KroneckerPosterior, columns: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """The rate of every network, -inf for those that are done, and the rung up to which it is to be trained."""

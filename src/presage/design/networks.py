@@ -23,7 +23,9 @@ from presage.space import Choice, Float, Int, Space
 
 __all__ = ["EnsembleObjective", "Fitted", "NetworkObjective", "VariationalObjective", "folds_of"]
 
-BUCKETS = (16, 64, 128, 256, 1024)  # widths that programs are compiled for
+# Widths that programs are compiled for, each depth by itself: padding a small network to 3 x 64 makes its steps ten
+# times as dear, and a program costs as much as a thousand steps.
+BUCKETS = (16, 32, 64, 128, 256, 1024)
 TINY = 1e-12  # least variance, in units of the values' own
 CHUNK = 50  # steps of one call of a program
 PROGRAMS: dict[Any, Any] = {}  # compiled; a search with the same table's shape finds them again
@@ -72,7 +74,6 @@ class NetworkObjective(Resumable):
         folds: rows to learn from and to be scored on, one network or ensemble for each.
         penalty: nats added to the score for every factor e in the number of weights (S2's further work).
         batch: most rows of a minibatch.
-        deepest: hidden layers that programs have room for.
     """
 
     x: np.ndarray
@@ -81,11 +82,14 @@ class NetworkObjective(Resumable):
     folds: list[tuple[np.ndarray, np.ndarray]]
     penalty: float = 0.0
     batch: int = 512
-    deepest: int = 3
 
     @abstractmethod
     def space(self) -> Space:
         """The designs that are searched by default."""
+
+    @abstractmethod
+    def first(self) -> list[dict[str, Any]]:
+        """Designs of that space that do well on many tables, the best first."""
 
     @abstractmethod
     def family(self, params: dict[str, Any]) -> Any:
@@ -128,7 +132,7 @@ class NetworkObjective(Resumable):
 
     def work(self, params: dict[str, Any]) -> float:
         """Multiplications of a padded network, and as much again for what every network costs."""
-        width, depth = self._bucket(params), max(self.deepest, len(self.widths(params)))
+        width, depth = self._bucket(params), len(self.widths(params))
         return self.members(params) * (width * (self.x.shape[1] + 1) + (depth - 1) * width**2 + 1000.0)
 
     def _bucket(self, params: dict[str, Any]) -> int:
@@ -142,10 +146,7 @@ class NetworkObjective(Resumable):
         networks: Networks = describe(
             family, [widths] * len(rows), Table(self.x, self.y), rows, seeds, most=len(self.y), **options  # type: ignore[arg-type]
         )  # fmt: skip
-        # Absent layers pass their input on: one program serves all depths.
-        depth = max(self.deepest, len(widths))
-        networks = networks._replace(widths=np.pad(networks.widths, ((0, 0), (0, depth - len(widths)))))
-        shape = Shape(self.x.shape[1], depth, self._bucket(params), family.outputs())
+        shape = Shape(self.x.shape[1], len(widths), self._bucket(params), family.outputs())
         training = self.training(params)
         networks = jax.tree.map(jnp.asarray, networks)
         cohort = Cohort(family, training, shape, networks, self.table, start(family, training, shape, networks))
@@ -236,11 +237,19 @@ class VariationalObjective(NetworkObjective):
             "heteroskedastic": Choice([False, True]),
         })  # fmt: skip
 
+    def first(self) -> list[dict[str, Any]]:
+        # Depths and widths are about those that together do best on the tables of benchmarks/architecture_search.py.
+        return [
+            {"depth": 2, "width": 25, "shrink": 1.0, "activation": "relu", "heteroskedastic": False},
+            {"depth": 3, "width": 12, "shrink": 1.0, "activation": "relu", "heteroskedastic": True},
+            {"depth": 1, "width": 20, "activation": "tanh", "heteroskedastic": True},
+        ]
+
     def family(self, params: dict[str, Any]) -> Variational:
         head = bool(params.get("heteroskedastic", False))
         return Variational(
-            params.get("activation", "relu"), head, samples=self.samples, head_delay=self.steps // 2 if head else 0,
-            hyperprior=None if "prior_variance" in params else Variational.hyperprior,
+            params.get("activation", "relu"), head, samples=self.samples, head_delay=self.steps // 5 if head else 0,
+            hyperprior=None if "prior_variance" in params else Variational.hyperprior, initial_stddev=0.03,
         )  # fmt: skip
 
     def members(self, params: dict[str, Any]) -> int:
@@ -274,6 +283,12 @@ class EnsembleObjective(NetworkObjective):
             "depth": Int(1, 3), "width": Int(4, 64, log=True), "members": Int(2, 16, log=True),
             "keep": Float(0.3, 1.0), "activation": Choice(["relu", "tanh"]),
         })  # fmt: skip
+
+    def first(self) -> list[dict[str, Any]]:
+        return [
+            {"depth": 2, "width": 25, "members": 8, "keep": 0.8, "activation": "relu"},
+            {"depth": 1, "width": 20, "members": 8, "keep": 0.8, "activation": "tanh"},
+        ]
 
     def family(self, params: dict[str, Any]) -> Sparse:
         return Sparse(params.get("activation", "relu"))

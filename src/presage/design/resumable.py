@@ -73,26 +73,29 @@ class Candidates:
         space: of the designs.
         params: one for each row.
         x: the same on the unit cube, [n, d].
+        first: rows to begin with.
     """
 
     space: Space
     params: list[dict[str, Any]]
     x: np.ndarray
+    first: tuple[int, ...] = ()
 
     @staticmethod
-    def of(space: Space, count: int, seed: int) -> "Candidates":
-        """All points of a small space, else Sobol points, no two alike."""
+    def of(space: Space, count: int, seed: int, first: Sequence[dict[str, Any]] = ()) -> "Candidates":
+        """All points of a small space, else those to begin with and Sobol points, no two alike."""
         size = space.size
         points = space.points() if size is not None and size <= count else None
         if points is None:
             points = space.project(sobol(count, space.dim, np.random.default_rng([seed, 2])))
+        known = [space.check(one) for one in first]
         params, x = [], []
-        for point in points:
+        for point in [*map(space.encode, known), *points]:
             one = space.decode(point)
             if one not in params and space.satisfies(one):
                 params.append(one)
                 x.append(point)
-        return Candidates(space, params, np.array(x))
+        return Candidates(space, params, np.array(x), tuple(params.index(one) for one in known))
 
 
 @dataclass
@@ -128,7 +131,7 @@ class Runs:
     def board(self) -> Board:
         work = np.array([self.objective.work(params) for params in self.candidates.params])
         curves = Curves(self.candidates.x, np.array(self.steps), self.values.copy(), columns_of(self.candidates.space))
-        return Board(curves, work)
+        return Board(curves, work, self.candidates.first)
 
     @property
     def seconds(self) -> float:

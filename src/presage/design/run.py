@@ -22,7 +22,7 @@ from presage.trial import Trial
 
 __all__ = ["Design", "search"]
 
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.45, 0.65, 1.0)
+SHARES = (0.1, 0.2, 0.45, 0.65, 1.0)
 SCALES = np.geomspace(0.5, 3.0, 73)
 OBJECTIVES: dict[str, type[NetworkObjective]] = {"variational": VariationalObjective, "ensemble": EnsembleObjective}
 
@@ -99,7 +99,8 @@ def search(
         steps = 2000 if budget >= 120 else 1000 if budget >= 30 else 500
     folds = folds_of(len(values), np.random.default_rng([seed, 3]))
     objective = OBJECTIVES[family](x, values, steps, folds, penalty)
-    candidates = Candidates.of(space or objective.space(), 256, seed)
+    first = objective.first() if space is None else ()
+    candidates = Candidates.of(space or objective.space(), 256, seed, first)
     looks = tuple(sorted({max(CHUNK, round(share * steps / CHUNK) * CHUNK) for share in SHARES[:-1]} - {steps}))
     home = None if folder is None else Path(folder)
     if home is not None:

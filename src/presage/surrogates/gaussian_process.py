@@ -16,7 +16,7 @@ from presage.surrogates.hyperparameters import Hyperparameters, Mode
 
 NOISE = LogNormal(1e-4, 3.0)
 SEEN = "rows"  # in the state: how many values the hyperparameters were found from
-SURPRISING = 0.1  # hyperparameters are found anew when new values are among so few of what they foretell
+SURPRISING = 0.05  # hyperparameters are found anew when new values are among the so much farthest off
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def fit(
 def due(surrogate: Surrogate, data: Observations, state: State, fitted: int) -> bool:
     """Whether a tenth of the values is new, or the new ones are not what the hyperparameters foretold.
 
-    If they are, the sum of the squares of their surprises follows a chi-square law; where it lies in one of the tails
-    the process was too sure or too unsure of them.
+    If they are, the sum of the squares of their surprises follows a chi-square law; in its upper tail the process was
+    too sure of them. That it was not sure enough can wait: near an optimum new values are nearly always as foretold.
     """
     new = data.count - fitted
     if not 0 <= new < max(1, data.count // 10) or "theta" not in state:
@@ -109,4 +109,4 @@ def due(surrogate: Surrogate, data: Observations, state: State, fitted: int) -> 
     kept = surrogate.fit(data, rng=np.random.default_rng(0), previous=state, keep=True)
     surprise = cast(GaussianPosterior, kept.posterior).surprise(fitted)
     level = float(gammainc(0.5 * new, 0.5 * np.square(surprise).sum(axis=1).mean()))
-    return not 0.5 * SURPRISING <= level <= 1.0 - 0.5 * SURPRISING
+    return level > 1.0 - SURPRISING

@@ -1,0 +1,260 @@
+"""`presage bench`: methods compared on problems whose minima are known."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from presage.cli._studies import JsonOption
+from presage.errors import PresageError
+
+if TYPE_CHECKING:
+    from presage.benchmarks.records import Record
+    from presage.benchmarks.runner import Failed, Job
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="rich",
+    help="Compare presage with other optimisers on problems whose minima are known.",
+)  # fmt: skip
+
+ProblemsOption = Annotated[
+    str,
+    typer.Option(
+        "--list", "--problems", "-p", metavar="NAMES",
+        help="Lists or problems with commas: reported, development, tuning, branin. All that there are, if left out.",
+    ),
+]  # fmt: skip
+MethodsOption = Annotated[
+    str,
+    typer.Option(
+        "--methods", "-m", metavar="NAMES",
+        help="With commas, as presage bench list tells; presage:gp:ei names a surrogate and an acquisition.",
+    ),
+]  # fmt: skip
+OutOption = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where results are, one file per method.")
+]
+
+
+def seeds_of(text: str) -> list[int]:
+    """Seeds from a text: 0:20 are 0 to 19, 3 is 3, and 0,4,7 are those.
+
+    Example:
+        >>> seeds_of("0:3,7")
+        [0, 1, 2, 7]
+    """
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        first, colon, last = part.strip().partition(":")
+        if not first.isdecimal() or (colon and not last.isdecimal()):
+            raise typer.BadParameter(f"seeds are numbers and ranges such as 0:20 or 0,4,7, but got {text!r}")
+        found |= dict.fromkeys(range(int(first), int(last)) if colon else [int(first)])
+    if not found:
+        raise typer.BadParameter(f"at least one seed must be named, but got {text!r}")
+    return list(found)
+
+
+def pythons_of(pairs: list[str]) -> dict[str, str]:
+    """Interpreters by method from texts such as hebo=path/to/python."""
+    from presage.benchmarks.peers import PEERS
+
+    found = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not equals or name not in PEERS:
+            raise typer.BadParameter(f"--python is METHOD=PATH, METHOD one of {', '.join(PEERS)}, but got {pair!r}")
+        found[name] = path
+    return found
+
+
+@app.command()
+def run(
+    problems: ProblemsOption = "reported",
+    methods: MethodsOption = "presage,random",
+    seeds: Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")] = "0:3",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
+    out: OutOption = Path("bench"),
+    python: Annotated[
+        list[str] | None,
+        typer.Option("--python", metavar="METHOD=PATH", help="Run a peer in an interpreter of its own; repeatable."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.0, help="Start nothing new after so long.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Run methods on problems, several seeds each. What is finished is kept: the same command goes on where it was.
+
+    Examples:
+      presage bench run --list reported --methods presage,random --seeds 0:20 --jobs 8
+      presage bench run -p branin,levy10 -m presage:gp:ei,optuna-tpe --python optuna-tpe=other/bin/python
+    """
+    from presage.benchmarks import records
+    from presage.benchmarks.methods import check
+    from presage.benchmarks.problems import choose
+    from presage.benchmarks.runner import jobs_for
+    from presage.benchmarks.runner import run as run_all
+    from presage.cli._output import err
+
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    for name in names:
+        check(name)
+    chosen = choose(problems)
+    wanted = list(jobs_for([p.name for p in chosen], names, seeds_of(seeds), pythons_of(python or [])))
+    there = records.done(out, names, {p.name: p.trials for p in chosen})
+    left = [job for job in wanted if (job.problem, job.method, job.seed) not in there]
+    err().print(f"{len(wanted)} runs, {len(wanted) - len(left)} of them there already; results in {out}.", style="dim")
+    with Progress(len(left)) as view:
+        try:
+            failed = run_all(
+                left, out, workers=jobs, command=_command(), seconds=seconds,
+                tell=view.tell,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            err().print(f"Stopped. The same command goes on from {out}.", style="yellow")
+            raise typer.Exit(130) from None
+    missing = len(left) - view.count
+    if missing:
+        err().print(f"{missing} runs are left; the same command goes on.", style="yellow")
+    if failed:
+        reasons = dict.fromkeys(f"{f.job.method}: {f.reason}" for f in failed)
+        for reason in list(reasons)[:5]:
+            err().print(reason, style="red", soft_wrap=True)
+        raise PresageError(f"{len(failed)} runs failed; they are tried again next time")
+
+
+def _command() -> str:
+    """What was typed, without the machine's own paths to interpreters."""
+    words = ["presage", *sys.argv[1:]]
+    shown = [
+        f"{word.partition('=')[0]}=PYTHON" if before == "--python" else word
+        for before, word in zip(["", *words], words, strict=False)
+    ]
+    return shlex.join(shown)
+
+
+class Progress:
+    """A bar where somebody looks, a line per run elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self.total, self.count, self.seen = total, 0, sys.stderr.isatty()
+        self.bar = Progress(
+            BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False), console=Console(stderr=True), disable=not self.seen,
+        )  # fmt: skip
+        self.task = self.bar.add_task("", total=total)
+
+    def __enter__(self) -> "Progress":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def tell(self, job: "Job", result: "Record | Failed") -> None:
+        """A run has ended."""
+        self.count += 1
+        least = None if isinstance(result, tuple) else min(result["truth"]) - result["minimum"]
+        ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
+        said = f"{job.method} on {job.problem}, seed {job.seed}: {ending}"
+        self.bar.update(self.task, advance=1, description=said)
+        if not self.seen:
+            typer.echo(f"{self.count}/{self.total} {said}", err=True)
+
+
+@app.command()
+def table(
+    out: OutOption = Path("bench"),
+    problems: ProblemsOption = "",
+    methods: MethodsOption = "",
+    ours: Annotated[
+        str, typer.Option("--ours", metavar="METHOD", help="Whom to compare with the best other one.")
+    ] = "presage",
+) -> None:  # fmt: skip
+    """Tell the results as Markdown: ranks with confidence intervals, regrets, seconds, who is ahead of whom.
+
+    Example:
+      presage bench table --out bench > results.md
+    """
+    from presage.benchmarks.problems import choose
+    from presage.benchmarks.records import read
+    from presage.benchmarks.summary import markdown
+
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    found = read(out)
+    one = ours if any(r["method"] == ours for r in found) and (not names or ours in names) else None
+    typer.echo(markdown(found, [p.name for p in choose(problems)] if problems else [], names, one), nl=False)
+
+
+@app.command()
+def plot(
+    out: OutOption = Path("bench"),
+    problems: ProblemsOption = "",
+    methods: MethodsOption = "",
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="Where figures go; FOLDER of --out if left out.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Draw the results: regrets.png with a panel per problem, ranks.png over all of them.
+
+    Example:
+      presage bench plot --out bench --to figures
+    """
+    from presage.benchmarks import figures
+    from presage.benchmarks.problems import choose
+    from presage.benchmarks.records import read
+    from presage.benchmarks.summary import select
+
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    runs, shown, _ = select(read(out), [p.name for p in choose(problems)] if problems else [], names)
+    folder = to or out
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in {"regrets": figures.curves, "ranks": figures.rank_curves}.items():
+        draw(runs, shown).savefig(folder / f"{name}.png", dpi=110)
+        typer.echo(folder / f"{name}.png")
+
+
+@app.command("list")
+def list_all(
+    problems: ProblemsOption = "development,reported,tuning",
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """List the problems with their spaces and budgets, and the methods.
+
+    Example:
+      presage bench list --list reported
+    """
+    import json
+
+    from presage.benchmarks.methods import NAMES
+    from presage.benchmarks.problems import LISTS, choose
+    from presage.cli._output import out, table
+
+    rows = []
+    for p in choose(problems):
+        space = p.make(0).space
+        inside = next(name for name, many in LISTS.items() if p in many)
+        rows.append({
+            "problem": p.name, "list": inside, "kind": p.kind, "dimensions": space.dim, "trials": p.trials,
+            "noise": p.noise, "conditional": space.conditional,
+        })  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps({"problems": rows, "methods": NAMES}, indent=2))
+        return
+    shown = table("problem", "list", "kind", "dimensions", "trials", "noise", right=("dimensions", "trials", "noise"))
+    for row in rows:
+        cells = (row["problem"], row["list"], row["kind"], row["dimensions"], row["trials"], row["noise"] or "")
+        shown.add_row(*map(str, cells))
+    out().print(shown)
+    out().print(f"methods: {', '.join(NAMES)}", soft_wrap=True)

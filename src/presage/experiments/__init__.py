@@ -1,0 +1,1 @@
+"""The seeds' experiments, each reproduced by one command."""

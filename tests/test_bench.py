@@ -1,0 +1,414 @@
+"""Benchmarks: problems whose minima are true, measures against hand-computed examples, runs that can be cut short."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from typer.testing import CliRunner
+
+from presage.benchmarks import figures, formulas, measures, mixed, peers, physical, records, runner, tabular
+from presage.benchmarks.methods import Elsewhere, MissingPeer, check, start
+from presage.benchmarks.problem import KINDS
+from presage.benchmarks.problems import DEVELOPMENT, LISTS, PROBLEMS, REPORTED, TUNING, choose
+from presage.benchmarks.runner import Job, play
+from presage.benchmarks.summary import markdown, select
+from presage.cli._app import app
+from presage.cli.bench import pythons_of, seeds_of
+from presage.errors import PresageError
+from presage.experiments import s5
+from presage.space import Choice, Float, Int, Space
+
+ALL = list(PROBLEMS.values())
+
+
+# Problems.
+@pytest.mark.parametrize("problem", ALL, ids=lambda p: p.name)
+def test_no_point_is_below_the_minimum(problem):
+    assert problem.kind in KINDS
+    assert 20 <= problem.trials <= 60
+    for seed in (0, 1):
+        instance = problem.make(seed)
+        rng = np.random.default_rng(seed)
+        for point in rng.random((20, instance.space.dim)):
+            assert instance.value(instance.space.decode(point)) >= instance.minimum - 1e-12 * abs(instance.minimum)
+
+
+def test_lists_share_nothing():
+    """Not a function, a data set or a system; the tables' data sets are the last words of their names."""
+    assert len(REPORTED) >= 20
+    assert len(TUNING) == 20
+    words = [
+        {word.rstrip("0123456789") for p in many for word in p.name.split("_")} for many in (DEVELOPMENT, REPORTED)
+    ]
+    generic = {"noisy", "mixed", "in", "", "svm", "gbm", "mlp", "knn", "curve", "selection", "camel", "hump"}
+    assert not (words[0] & words[1]) - generic
+    assert {p.kind for p in REPORTED} == set(KINDS)
+    assert len(PROBLEMS) == sum(map(len, LISTS.values()))
+
+
+@pytest.mark.parametrize("function", formulas.FORMULAS, ids=lambda f: f.name)
+def test_minimisers_are_stationary_and_no_local_search_finds_less(function):
+    low, high = function.formula.box(function.num_dims)
+    rng = np.random.default_rng(0)
+    starts = [*rng.uniform(low, high, (30, function.num_dims)), *(list(m.values()) for m in function.minimizers)]
+    for begin in starts:
+        found = minimize(lambda x: function.on_array(x[None])[0], begin, bounds=list(zip(low, high, strict=True)))
+        assert found.fun >= function.minimum - 1e-9
+    for point in function.minimizers:
+        assert function(point) == pytest.approx(function.minimum, abs=1e-12)
+
+
+@pytest.mark.parametrize("problem", [p for p in REPORTED if p.kind == "smooth"], ids=lambda p: p.name)
+def test_seeds_move_the_minimum(problem):
+    """The middle of the box must not be a good guess."""
+    value = [problem.make(seed).value(problem.make(seed).space.decode([0.5] * 20)) for seed in range(3)]
+    assert len(set(value)) == 3
+
+
+def test_noise_is_the_same_for_all_methods_and_is_not_in_the_truth():
+    problem = PROBLEMS["mccormick_noisy"]
+    first, again = (play(Job(problem.name, "random", 3), trials=6) for _ in range(2))
+    other = play(Job(problem.name, "sobol", 3), trials=6)
+    assert first["values"] == again["values"]
+    noise = np.subtract(first["values"], first["truth"])
+    np.testing.assert_allclose(noise, np.subtract(other["values"], other["truth"]), atol=1e-9)
+    draws = [problem.disturbance(seed, n) for seed in range(50) for n in range(20)]
+    assert np.std(draws) == pytest.approx(problem.noise, rel=4 / np.sqrt(2 * 1000))  # four standard errors
+
+
+def test_the_cheapest_vessel_keeps_the_rules_and_nothing_near_is_cheaper():
+    cost = mixed.vessel_cost(mixed.CHEAPEST)
+    assert cost == pytest.approx(6059.714, abs=0.001)  # as in the literature since 2000
+    volume = np.pi * mixed.CHEAPEST["radius"] ** 2 * (mixed.CHEAPEST["length"] + 4 / 3 * mixed.CHEAPEST["radius"])
+    assert volume == pytest.approx(1_296_000, rel=1e-9)
+    for shell in range(10, 21):
+        for head in range(5, 12):
+
+            def of(x, shell=shell, head=head):
+                radius, length = np.clip(x, [10, 10], [200, 200])
+                return mixed.vessel_cost({"shell": shell, "head": head, "radius": radius, "length": length})
+
+            # Along the edge of the rules: the radius that shell and head allow, and the length that gives the volume.
+            radius = min(shell * mixed.STEEL / 0.0193, head * mixed.STEEL / 0.00954)
+            for r in (radius, 0.99 * radius, 1.001 * radius):
+                length = 1_296_000 / (np.pi * r**2) - 4 / 3 * r
+                assert of((r, length)) >= cost - 1e-6
+                assert of((r, 0.999 * length)) >= cost - 1e-6
+
+
+def test_the_reactor_conserves_matter_and_agrees_with_closed_forms():
+    a, b, waste = physical._react(2.0, 0.0, 0.0, 0.7, 0.3, 0.0, 1.5)
+    assert a == pytest.approx(2.0 * np.exp(-0.7 * 1.5), rel=1e-9)
+    assert b == pytest.approx(2.0 * 0.7 / (0.3 - 0.7) * (np.exp(-0.7 * 1.5) - np.exp(-0.3 * 1.5)), rel=1e-9)
+    assert a + b + waste == pytest.approx(2.0, rel=1e-12)
+    a, _, waste = physical._react(2.0, 0.0, 0.0, 0.0, 0.0, 0.25, 3.0)
+    assert a == pytest.approx(1 / (1 / 2.0 + 2 * 0.25 * 3.0), rel=1e-7)  # da/dt = -2 k a^2
+    assert a + 2 * waste == pytest.approx(2.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["reactor", "cartpole"])
+def test_recorded_minima_of_simulations_hold(name):
+    """Local searches from the best of random points end above the recorded minimum, and one of them close to it."""
+    instance = PROBLEMS[name].make(0)
+    rng = np.random.default_rng(1)
+    points = rng.random((60, instance.space.dim))
+    if name == "reactor":
+        points[:, 0] = 0.99  # the best catalyst
+    values = [instance.value(instance.space.decode(p)) for p in points]
+    free = range(1 if name == "reactor" else 0, instance.space.dim)
+
+    def of(u, fixed):
+        point = fixed.copy()
+        point[list(free)] = np.clip(u, 0.0, 1.0)
+        return instance.value(instance.space.decode(point))
+
+    best = points[int(np.argmin(values))]
+    found = minimize(of, best[list(free)], args=(best,), method="Nelder-Mead", options={"maxfev": 200})
+    assert found.fun >= instance.minimum
+    assert found.fun <= instance.minimum + 0.05 * (np.median(values) - instance.minimum)
+
+
+# Tables.
+def test_interpolation_is_exact_at_nodes_and_linear_between():
+    table = tabular.Table(
+        {"a": np.array([1.0, 10.0, 100.0]), "b": np.array([0.0, 1.0])}, np.array([[1.0, 2], [3, 5], [0, 9]])
+    )
+    axes = {"a": Float(1, 100, log=True), "b": Float(0, 1)}
+    assert tabular.interpolate(table, axes, {"a": 10.0, "b": 1.0}) == 5.0
+    assert tabular.interpolate(table, axes, {"a": 10.0**0.5, "b": 0.5}) == pytest.approx((1 + 2 + 3 + 5) / 4)
+    assert tabular.interpolate(table, axes, {"a": 100.0, "b": 0.25}) == pytest.approx(2.25)
+
+
+def test_a_missing_table_says_what_there_is():
+    with pytest.raises(PresageError, match="knn_lsvt"):
+        tabular.tuning("svm_nothing")
+
+
+# Methods.
+MIXED = Space({"n": Int(1, 4), "c": Choice(["a", "b"]), "x": Float(1e-3, 1.0, log=True, when={"c": ["b"]})})
+
+
+def test_the_cube_of_peers_is_inverse_to_itself():
+    cube = peers.Cube(peers.Task(MIXED.to_json(), 5, 0))
+    assert cube.dim == 4
+    for params in ({"n": 3, "c": "a"}, {"n": 1, "c": "b", "x": 0.02}, {"n": 4, "c": "b", "x": 1.0}):
+        back = cube.decode(cube.encode(params))
+        assert back.keys() == params.keys()
+        assert all(back[k] == pytest.approx(v) if k == "x" else back[k] == v for k, v in params.items())
+    for point in np.random.default_rng(0).random((50, 4)):
+        MIXED.check(cube.decode(point))
+
+
+@pytest.mark.parametrize("method", ["presage", "presage:gp:lcb0.5", "random", "sobol", "cmaes"])
+def test_methods_at_hand_are_repeatable(method):
+    first, again = (play(Job("stages", method, 1), trials=12) for _ in range(2))
+    assert first["truth"] == again["truth"]
+    assert len(first["truth"]) == len(first["seconds"]) == 12
+    assert {"python", "numpy"} <= first["versions"].keys()
+
+
+def test_the_same_peer_here_and_elsewhere():
+    """Another process gives the same points, and legal ones."""
+    here = start("cmaes", MIXED, 8, 3)
+    there = start("cmaes", MIXED, 8, 3, sys.executable)
+    assert isinstance(there, Elsewhere)
+    for _ in range(8):
+        params = here.ask()
+        assert there.ask() == params == MIXED.check(params)
+        value = float(params["n"])
+        here.tell(value)
+        there.tell(value)
+    assert here.versions == there.versions
+    assert there.spent is not None
+    assert 0.0 < there.spent < 1.0
+
+
+@pytest.mark.parametrize("python", [None, sys.executable])
+def test_a_missing_peer_is_named(python, monkeypatch):
+    monkeypatch.setitem(sys.modules, "hebo", None)
+    with pytest.raises(MissingPeer, match="hebo"):
+        start("hebo", MIXED, 5, 0, python)
+
+
+@pytest.mark.parametrize("name", ["optuna-tpe", "optuna-gp", "botorch", "ax", "smac", "skopt", "nevergrad"])
+def test_peers_give_legal_params(name):
+    try:
+        session = start(name, MIXED, 6, 0)
+    except MissingPeer as error:
+        pytest.skip(str(error))
+    for i in range(6):
+        MIXED.check(session.ask())
+        session.tell(float(i))
+
+
+def test_finite_spaces_may_run_out():
+    record = play(Job("knn_lsvt_53", "presage:gp", 0))
+    assert len(record["truth"]) == 41
+    assert min(record["truth"]) == pytest.approx(record["minimum"], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["presag", "presage:no", "presage:gp:no", "random:gp", "optuna"])
+def test_unknown_methods(name):
+    with pytest.raises(PresageError, match=name.rpartition(":")[2]):
+        check(name)
+
+
+# Measures, against examples worked out by hand.
+def test_regret_of_a_run_that_ended_early():
+    np.testing.assert_array_equal(measures.regrets([5.0, 3.0, 4.0], 1.0, 5), [4, 2, 3, 2, 2])
+
+
+def test_ranks_share_ties():
+    values = np.array([[1.0, 2.0], [1.0 + 1e-12, 5.0], [0.5, 2.0]])
+    np.testing.assert_array_equal(measures.ranks(values, tie=1e-9), [[2.5, 1.5], [2.5, 3.0], [1.0, 1.5]])
+
+
+def test_seconds_to_a_target():
+    regret = np.array([[4.0, 1.0, 3.0], [4.0, 4.0, 4.0]])
+    seconds = np.array([[0.5, 0.25, 1.0], [1.0, 1.0, 1.0]])
+    np.testing.assert_array_equal(measures.seconds_to(regret, seconds, 1.0), [0.75, np.inf])
+    np.testing.assert_array_equal(measures.evaluations_to(regret, 3.5), [2, np.inf])
+
+
+def made(problem, method, seed, truth, minimum=0.0):
+    return {
+        "problem": problem, "method": method, "seed": seed, "trials": len(truth), "minimum": minimum, "truth": truth,
+        "values": truth, "seconds": [0.1] * len(truth),
+    }  # fmt: skip
+
+
+def example(seeds=8):
+    """On p, a is always lower than b; on q they win every other seed; c is missing on q."""
+    rows = []
+    for seed in range(seeds):
+        rows += [made("p", "a", seed, [4.0, 1.0]), made("p", "b", seed, [4.0, 2.0]), made("p", "c", seed, [4.0, 3.0])]
+        rows += [made("q", "a", seed, [2.0, float(seed % 2)]), made("q", "b", seed, [2.0, 1.0 - seed % 2])]
+    return rows
+
+
+def test_mean_ranks_count_problems_alike():
+    rows = example()
+    runs = measures.gather([r for r in rows if r["method"] != "c"], ["a", "b"])
+    assert [r.problem for r in runs] == ["p", "q"]
+    a, b = measures.mean_ranks(runs)
+    assert (a.mean, b.mean) == (1.25, 1.75)
+    assert a.low <= a.mean <= a.high
+    assert a.low >= 1.0
+    # If the bootstrap draws p twice, a has rank 1, and that happens in a quarter of all draws.
+    assert a.low == 1.0
+
+
+def test_duels():
+    runs = measures.gather(example(), ["a", "b"])
+    won, even = (measures.duel(r, ["a", "b"], "a") for r in runs)
+    assert (won.verdict, won.won.mean, won.rival) == ("ahead", 1.0, "b")
+    assert (even.verdict, even.won.mean) == ("level", 0.5)
+    assert measures.duel(runs[0], ["a", "b"], "b").verdict == "behind"
+    few = measures.gather(example(seeds=5), ["a", "b"])
+    assert measures.duel(few[0], ["a", "b"], "a").verdict == "level"
+
+
+def test_the_rival_is_the_best_other():
+    runs = measures.gather(example(), ["a", "b", "c"])
+    assert measures.duel(runs[0], ["a", "b", "c"], "c").rival == "a"
+
+
+def test_markdown_says_what_is_left_out():
+    text = markdown(example(), ours="a")
+    assert "Left out, since not every method has been run on them: q." in text
+    assert "| a | 1.00 (1.00 to 1.00) |" in text
+    assert "| p | 2 | 8 | **1** | 2 | 3 |" in text
+    assert "ahead on 1, level on 0, behind on 0" in text
+    with pytest.raises(PresageError, match="not \\['z'\\]"):
+        markdown(example(), methods=["a", "z"])
+
+
+def test_figures():
+    runs, names, _ = select(example(), [], ["a", "b"])
+    curves, ranks = figures.curves(runs, names), figures.rank_curves(runs, names)
+    assert [axis.get_title() for axis in curves.axes[:2]] == ["p (8)", "q (8)"]
+    assert len(ranks.axes[0].lines) == 2
+    np.testing.assert_allclose(ranks.axes[0].lines[0].get_ydata()[-1], 1.25)
+
+
+# Runs.
+def test_runs_are_kept_and_not_made_again(tmp_path):
+    jobs = list(runner.jobs_for(["forrester", "curve_yacht"], ["random", "sobol"], [0, 1], {}))
+    made = []
+    assert runner.run(jobs[:5], tmp_path, workers=2, command="a test", tell=lambda job, _: made.append(job)) == []
+    assert sorted(made) == sorted(jobs[:5])
+    file = records.file_of(tmp_path, "random")
+    before = file.read_text()
+    assert json.loads(before.splitlines()[0])["command"] == "a test"
+    with file.open("a") as stream:
+        stream.write('{"problem": "forrester", "met')  # killed while it wrote
+    made.clear()
+    runner.run(jobs, tmp_path, tell=lambda job, _: made.append(job))
+    assert sorted(made) == sorted(jobs[5:])
+    assert file.read_text().startswith(before)
+    found = {(r["problem"], r["method"], r["seed"]) for r in records.read(tmp_path)}
+    assert found == {(j.problem, j.method, j.seed) for j in jobs}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+def test_a_killed_run_leaves_no_process_and_what_was_finished(tmp_path):
+    wanted = ["--list", "forrester", "--methods", "presage", "--seeds", "0:500", "--jobs", "2", "--out", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "presage", "bench", "run", *wanted], stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        while b"1/500" not in process.stderr.readline():
+            assert process.poll() is None
+        children = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+        process.kill()
+    assert len(children) >= 2
+    until = time.monotonic() + 20
+    while any(running(pid) for pid in children):
+        assert time.monotonic() < until, "a worker outlived the run"
+        time.sleep(0.05)
+    assert len(records.read(tmp_path)) >= 1
+
+
+def running(pid):
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_another_budget_is_another_run(tmp_path):
+    records.append(tmp_path, made("forrester", "random", 0, [1.0]))
+    assert records.done(tmp_path, ["random"], {"forrester": 20}) == set()
+    assert records.done(tmp_path, ["random"], {"forrester": 1}) == {("forrester", "random", 0)}
+
+
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
+    jobs = [
+        Job("forrester", "hebo", 0, sys.executable),
+        Job("forrester", "hebo", 1, sys.executable),
+        Job("forrester", "random", 0),
+    ]
+    failed = runner.run(jobs, tmp_path)
+    assert [(f.job.seed, "hebo" in f.reason) for f in failed] == [(0, True)]  # asked once
+    assert len(records.read(tmp_path)) == 1
+
+
+# The command line.
+def call(*arguments, code=0):
+    result = CliRunner().invoke(app, ["bench", *map(str, arguments)])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def test_run_table_and_plot(tmp_path):
+    wanted = ("run", "--list", "forrester", "--methods", "random,sobol", "--seeds", "0:2", "--out", tmp_path / "b")
+    assert "4/4" in call(*wanted).stderr
+    assert "4 of them there already" in call(*wanted).stderr
+    said = call("table", "--out", tmp_path / "b", "--list", "development").stdout
+    assert "1 problems, 2 seeds each, 2 methods." in said
+    call("plot", "--out", tmp_path / "b", "--to", tmp_path / "figures")
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"regrets.png", "ranks.png"}
+
+
+def test_list_tells_all():
+    told = json.loads(call("list", "--json", "--list", "branin,stages,reactor").stdout)
+    assert [row["dimensions"] for row in told["problems"]] == [2, 9, 6]
+    assert "optuna-tpe" in told["methods"]
+    assert "presage:SURROGATE" in call("list", "--list", "branin").stdout
+
+
+def test_mistakes_are_explained(tmp_path):
+    assert "one of development, reported" in call("run", "--list", "reportd", code=1).stderr
+    assert "a method must be one of" in call("run", "--methods", "bo", code=1).stderr
+    assert "there is none" in call("table", "--out", tmp_path / "none", code=1).stderr
+    for text in ("a", "1:b", "", "5:2"):
+        with pytest.raises(Exception, match="seed"):
+            seeds_of(text)
+    with pytest.raises(Exception, match="METHOD=PATH"):
+        pythons_of(["bo=python"])
+    assert pythons_of(["hebo=a=b"]) == {"hebo": "a=b"}
+    assert [p.name for p in choose("branin, reported")][:2] == ["branin", "goldstein_price"]
+
+
+# The seeds' experiments.
+def test_s5_ranks_after_20_and_53():
+    rows = [
+        made("p", name, seed, [4.0] * 20 + [last] * 33)
+        for seed in range(3)
+        for name, last in (("presage", 1.0), ("random", 2.0))
+    ]
+    runs, names, _ = select(rows, [], [])
+    found = s5.ranks(runs)
+    assert [[i.mean for i in found[after]] for after in (20, 53)] == [[1.5, 1.5], [1.0, 2.0]]
+    assert "| presage's default | 1.50 (1.50 to 1.50) | 1.00 (1.00 to 1.00) |" in s5.markdown(runs, names)
+    assert len(s5.problems(False)) == 20
+    assert set(s5.problems(True)) < set(s5.problems(False)) <= set(PROBLEMS)
+
+
+def test_what_cannot_be_reproduced_says_where_it_is():
+    result = CliRunner().invoke(app, ["reproduce", "s1"])
+    assert result.exit_code == 1
+    assert "benchmarks/s1.py" in result.stderr
