@@ -1,7 +1,7 @@
 """Tables made from the records in benchmarks/results, so that no figure on a page is typed by hand."""
 
 import json
-import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
+sys.path += [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 
 def record(name: str) -> dict[str, Any]:
@@ -30,21 +31,20 @@ def median(values: Iterable[float]) -> str:
 
 def commands() -> str:
     """Every command with the first sentence of its help."""
-    found = []
-    for path in sorted((ROOT / "src" / "presage" / "cli").glob("[a-z]*.py")):
-        sentence = rf'^def {path.stem}\w*\(.*?"""(.*?)(?:\n\n|""")'
-        text = re.search(sentence, path.read_text(), re.DOTALL | re.MULTILINE)
-        if text and path.stem not in ("storage",):
-            found.append((f"`presage {path.stem}`", " ".join(text[1].split())))
-    return table(("command", "what it does"), [*found, ("`presage storage`", "Check, upgrade or copy a storage.")])
+    import typer
+
+    from presage.cli._app import app
+
+    group = typer.main.get_command(app)
+    rows = [
+        (f"`presage {name}`", " ".join((command.help or "").split("\n\n")[0].split()))
+        for name, command in group.commands.items()  # type: ignore[attr-defined]
+    ]
+    return table(("command", "what it does"), rows)
 
 
 def regret() -> str:
     """presage and BoTorch from the same starting points."""
-    import sys
-
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    sys.path.insert(0, str(ROOT / "src"))
     from problems import PROBLEMS
 
     ours, theirs = record("regret_presage")["traces"], record("regret_botorch")["traces"]
