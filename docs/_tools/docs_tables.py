@@ -10,7 +10,11 @@ import numpy as np
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-sys.path += [str(ROOT / "src"), str(ROOT / "benchmarks")]
+
+
+def importable() -> None:
+    """Have presage and the benchmarks found; mkdocs forgets what a hook did to the path when it was loaded."""
+    sys.path += [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 
 def record(name: str) -> dict[str, Any]:
@@ -33,6 +37,7 @@ def commands() -> str:
     """Every command with the first sentence of its help."""
     import typer
 
+    importable()
     from presage.cli._app import app
 
     group = typer.main.get_command(app)
@@ -45,6 +50,7 @@ def commands() -> str:
 
 def regret() -> str:
     """presage and BoTorch from the same starting points."""
+    importable()
     from problems import PROBLEMS
 
     ours, theirs = record("regret_presage")["traces"], record("regret_botorch")["traces"]
@@ -103,7 +109,10 @@ def robustness() -> str:
     for name, storages in record("workers_kills")["result"].items():
         one = storages[0] if isinstance(storages, list) else storages
         rows.append((f"16 workers, one killed each second, {name}", f"{one['trials']} trials", _faults(one)))
-    for name, what in (("workers_restarts", "PostgreSQL stopped ten times"), ("workers_partition", "a host cut off for 30 s")):
+    for name, what in (
+        ("workers_restarts", "PostgreSQL stopped ten times"),
+        ("workers_partition", "a host cut off for 30 s"),
+    ):
         one = record(name)["result"]
         rows.append((what, f"{one['trials']} trials", _faults(one)))
     rows.append(("damaged files and hostile payloads", f"{fuzz['cases']} cases", sum(fuzz["faults"].values())))
@@ -145,7 +154,13 @@ def curve_models() -> str:
 
 def s1_regret() -> str:
     """S1's benchmark, 50 repeats."""
-    minima = {"forrester": -6.020740, "rosenbrock": 0.0, "mccormick": -1.913223, "six_hump_camel": -1.031628, "cliff": 0.256}
+    minima = {
+        "forrester": -6.020740,
+        "rosenbrock": 0.0,
+        "mccormick": -1.913223,
+        "six_hump_camel": -1.031628,
+        "cliff": 0.256,
+    }
     methods = {"hmc": "sampled networks", "cauchy": "with Cauchy weights", "gp": "Gaussian process"}
     traces = {method: record(f"s1_{method}")["traces"] for method in methods}
     rows = []
