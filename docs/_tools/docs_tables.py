@@ -92,20 +92,19 @@ def surrogate_regret() -> str:
 
 
 def acquisitions() -> str:
-    result = record("matrix")["result"]
+    columns = {"seen": ".2g", "recommended": ".2g", "seconds": ".1f"}
     rows = [
-        (pair, f"{np.median(row['seen']):.2g}", f"{np.median(row['recommended']):.2g}", f"{np.median(row['seconds']):.1f}")
-        for pair, row in result.items()
-    ]  # fmt: skip
+        (pair, *(format(float(np.median(row[name])), how) for name, how in columns.items()))
+        for pair, row in record("matrix")["result"].items()
+    ]
     return table(("surrogate, acquisition", "best seen", "recommended", "seconds of a study"), rows)
 
 
 def robustness() -> str:
     """What was done to studies, and what was lost."""
     kills, fuzz = record("kills"), record("workers_fuzz")["result"]
-    rows = [
-        (f"{kills['kills']} times kill -9 under four writers, SQLite", f"{kills['told']} values", sum(kills["faults"].values()))
-    ]  # fmt: skip
+    what = f"{kills['kills']} times kill -9 under four writers, SQLite"
+    rows = [(what, f"{kills['told']} values", sum(kills["faults"].values()))]
     for name, storages in record("workers_kills")["result"].items():
         one = storages[0] if isinstance(storages, list) else storages
         rows.append((f"16 workers, one killed each second, {name}", f"{one['trials']} trials", _faults(one)))
@@ -154,17 +153,14 @@ def curve_models() -> str:
 
 def s1_regret() -> str:
     """S1's benchmark, 50 repeats."""
-    minima = {
-        "forrester": -6.020740,
-        "rosenbrock": 0.0,
-        "mccormick": -1.913223,
-        "six_hump_camel": -1.031628,
-        "cliff": 0.256,
-    }
+    importable()
+    from s1 import problem
+
     methods = {"hmc": "sampled networks", "cauchy": "with Cauchy weights", "gp": "Gaussian process"}
     traces = {method: record(f"s1_{method}")["traces"] for method in methods}
     rows = []
-    for name, least in minima.items():
+    for name in traces["gp"]:
+        least = problem(name)[2]
         cells: list[str] = []
         for method in methods:
             found = traces[method].get(name, {})
