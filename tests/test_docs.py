@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pages
@@ -75,6 +76,20 @@ def test_the_site_is_built_without_a_warning_and_needs_no_network(tmp_path):
         assert not re.search(r"^\{\{ \w+ \}\}$", html, re.MULTILINE), file
     assert "<math" in (tmp_path / "maths" / "surrogates.html").read_text()
     assert "0.1.0" in (tmp_path / "changelog.html").read_text()
+
+
+def test_the_readme_tells_what_the_records_say(monkeypatch):
+    """Medians to two digits and the seeds won; the site makes its tables itself."""
+    monkeypatch.setattr(sys, "path", [str(pages.DOCS / "_tools"), *sys.path])
+    import docs_tables
+
+    readme = (pages.ROOT / "README.md").read_text()
+    rows = re.findall(r"^\|[^|]+\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\d+)[^|]*\|$", readme, re.MULTILINE)
+    for (trials, ours, theirs, won), (evaluations, found) in zip(rows, docs_tables.regrets().values(), strict=True):
+        assert int(trials) == evaluations
+        assert float(ours) == pytest.approx(np.median(found[0]), rel=0.15)  # 4.5e-5 is written as 0.00004
+        assert float(theirs) == pytest.approx(np.median(found[1]), rel=0.05)
+        assert int(won) == (found[0] < found[1]).sum()
 
 
 def test_every_public_name_is_there():

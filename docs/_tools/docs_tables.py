@@ -48,21 +48,27 @@ def commands() -> str:
     return table(("command", "what it does"), rows)
 
 
-def regret() -> str:
-    """presage and BoTorch from the same starting points."""
+def regrets() -> dict[str, tuple[int, np.ndarray]]:
+    """By problem, the number of evaluations and the regrets of presage and BoTorch on common seeds, [2, seeds]."""
     importable()
     from problems import PROBLEMS
 
-    ours, theirs = record("regret_presage")["traces"], record("regret_botorch")["traces"]
-    rows = []
+    traces = [record(f"regret_{who}")["traces"] for who in ("presage", "botorch")]
+    found = {}
     for name, problem in PROBLEMS.items():
-        seeds = sorted(set(ours.get(name, {})) & set(theirs.get(name, {})), key=int)
-        if not seeds:
-            continue
-        a, b = (
-            np.array([min(t[name][s]["values"]) - problem.make(int(s)).minimum for s in seeds]) for t in (ours, theirs)
-        )
-        rows.append((name, problem.trials, median(a), median(b), f"{int((a < b).sum())} of {len(seeds)}"))
+        seeds = sorted(set(traces[0].get(name, {})) & set(traces[1].get(name, {})), key=int)
+        least = [[min(by[name][s]["values"]) - problem.make(int(s)).minimum for s in seeds] for by in traces]
+        if seeds:
+            found[name] = problem.trials, np.array(least)
+    return found
+
+
+def regret() -> str:
+    """presage and BoTorch from the same starting points."""
+    rows = [
+        (name, trials, median(ours), median(theirs), f"{int((ours < theirs).sum())} of {len(ours)}")
+        for name, (trials, (ours, theirs)) in regrets().items()
+    ]
     return table(("problem", "evaluations", "presage", "BoTorch", "ours better in"), rows)
 
 
@@ -92,12 +98,14 @@ def surrogate_regret() -> str:
 
 
 def acquisitions() -> str:
-    columns = {"seen": ".2g", "recommended": ".2g", "seconds": ".1f"}
+    """Regret of what is recommended in the end, every surrogate with every acquisition."""
+    result = record("matrix")["result"]
+    by, names = (sorted({pair.split()[i] for pair in result}) for i in (0, 1))
     rows = [
-        (pair, *(format(float(np.median(row[name])), how) for name, how in columns.items()))
-        for pair, row in record("matrix")["result"].items()
+        (name, *(f"{np.median(result[f'{one} {name}']['recommended']):.1g}" for one in by if f"{one} {name}" in result))
+        for name in names
     ]
-    return table(("surrogate, acquisition", "best seen", "recommended", "seconds of a study"), rows)
+    return table(("", *by), (row for row in rows if len(row) == len(by) + 1))
 
 
 def robustness() -> str:
