@@ -30,8 +30,8 @@ STEPS = ("build", "clean", "extras", "imports", "lowest")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # What a user meets first, without what needs other programs: spaces, studies, storage, every kind of surrogate.
 CORE = (
-    "acquisitions", "cli", "forests", "gaussian_process", "hmc_network", "hyperparameters", "imports", "inference", "kernels", "neural_basis", "plots",
-    "resume", "sklearn", "space", "storage", "study",
+    "acquisitions", "cli", "forests", "gaussian_process", "hmc_network", "hyperparameters", "imports", "inference",
+    "kernels", "neural_basis", "plots", "resume", "sklearn", "space", "storage", "study",
 )  # fmt: skip
 
 
