@@ -96,7 +96,7 @@ def learner(kind: str, regression: bool, nodes: dict[str, float]) -> object:
             min_samples_split=int(nodes["min_split"]), random_state=0,
         )  # fmt: skip
     make = MLPRegressor if regression else MLPClassifier
-    return make((int(nodes["hidden"]),), alpha=nodes["alpha"], random_state=0)
+    return make(hidden_layer_sizes=(int(nodes["hidden"]),), alpha=nodes["alpha"], random_state=0)
 
 
 def loss(regression: bool, classes: np.ndarray) -> Callable[[np.ndarray, np.ndarray], float]:

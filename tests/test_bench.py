@@ -21,6 +21,7 @@ from presage.cli._app import app
 from presage.cli.bench import pythons_of, seeds_of
 from presage.errors import PresageError
 from presage.experiments import s5
+from presage.functions import branin
 from presage.space import Choice, Float, Int, Space
 
 ALL = list(PROBLEMS.values())
@@ -70,13 +71,13 @@ def test_seeds_move_the_minimum(problem):
     assert len(set(value)) == 3
 
 
-def test_noise_is_the_same_for_all_methods_and_is_not_in_the_truth():
+def test_noise_is_the_same_for_all_methods_and_is_not_in_the_regret():
     problem = PROBLEMS["mccormick_noisy"]
     first, again = (play(Job(problem.name, "random", 3), trials=6) for _ in range(2))
     other = play(Job(problem.name, "sobol", 3), trials=6)
     assert first["values"] == again["values"]
-    noise = np.subtract(first["values"], first["truth"])
-    np.testing.assert_allclose(noise, np.subtract(other["values"], other["truth"]), atol=1e-9)
+    noise, others = (np.array(r["values"]) - r["regret"] - r["minimum"] for r in (first, other))
+    np.testing.assert_allclose(noise, others, atol=1e-3)  # regrets up to 100 are kept to six digits
     draws = [problem.disturbance(seed, n) for seed in range(50) for n in range(20)]
     assert np.std(draws) == pytest.approx(problem.noise, rel=4 / np.sqrt(2 * 1000))  # four standard errors
 
@@ -133,6 +134,67 @@ def test_recorded_minima_of_simulations_hold(name):
     assert found.fun <= instance.minimum + 0.05 * (np.median(values) - instance.minimum)
 
 
+# Minima of composed problems are attained, so that no method is charged with regret that nobody can avoid.
+LINE = np.linspace(-5.0, 5.0, 4001)  # a parabola's minimum is missed by 1.25e-3 at most
+
+
+def test_the_wells_are_as_deep_as_told():
+    instance = PROBLEMS["wells_mixed"].make(4)
+    base = {"x1": 0.0, "x2": 0.0, "n1": 0, "n2": 0, "label": "amber"}
+    axes = {"x1": LINE.tolist(), "x2": LINE.tolist(), "n1": range(-5, 6), "n2": range(-5, 6), "label": mixed.LABELS}
+    least = instance.value(base)
+    for name, values in axes.items():  # a sum over coordinates
+        least += min(instance.value(base | {name: value}) for value in values) - instance.value(base)
+    assert least == pytest.approx(instance.minimum, abs=2 * 0.5 * 35 * 1.25e-3**2)  # the wells' curvature is below 35
+
+
+def test_stages_bring_what_is_told():
+    instance = PROBLEMS["stages"].make(4)
+    totals = []
+    for count in range(1, 5):
+        names = [f"{what}{i}" for i in range(1, count + 1) for what in ("mode", "x")]
+        params = {"stages": count} | {name: "steady" if name.startswith("mode") else 0.0 for name in names}
+        for i in range(1, count + 1):
+            tried = [
+                params | {f"mode{i}": mode, f"x{i}": x} for mode in ("pulsed", "steady") for x in LINE[::4].tolist()
+            ]
+            params = min(tried, key=instance.value)
+        totals.append(instance.value(params))
+    assert min(totals) == pytest.approx(instance.minimum, abs=4 * 30 / 8 * 5e-3**2)
+    assert np.argmin(totals) == 2  # three stages
+
+
+def test_branches_are_lowest_where_their_functions_are():
+    instance = PROBLEMS["branches"].make(2)
+    point = branin.shifted(mixed.STREAM + 2).minimizers[0]
+    best = {"branch": "branin"} | {f"branin_{name}": value for name, value in point.items()}
+    assert instance.value(best) == pytest.approx(instance.minimum, abs=1e-12)
+
+
+def test_labels_hide_the_minimum_of_a_function_and_nothing_else():
+    instance = PROBLEMS["ackley_mixed"].make(2)
+    found = []
+    for label in mixed.LABELS:
+
+        def of(x, label=label):
+            names = [name for name, axis in instance.space.items() if isinstance(axis, Float)]
+            return instance.value({"x1": 0, "x2": 0, "x3": label} | dict(zip(names, map(float, x), strict=True)))
+
+        grid = [(a, b) for a in np.linspace(-30, 30, 31) for b in np.linspace(-30, 30, 31)]
+        start = min(grid, key=of)
+        found.append(minimize(of, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9}).fun)
+    assert min(found) == pytest.approx(instance.minimum, abs=1e-3)
+    assert sum(value > 1.0 for value in found) == len(mixed.LABELS) - 1
+
+
+def test_a_hidden_function_has_few_coordinates():
+    instance = PROBLEMS["camel_in_100"].make(3)
+    middle = instance.space.decode([0.5] * 100)
+    value = instance.value(middle)
+    matter = [n for n, a in instance.space.items() if instance.value(middle | {n: 0.9 * a.high}) != value]
+    assert len(matter) == 2
+
+
 # Tables.
 def test_interpolation_is_exact_at_nodes_and_linear_between():
     table = tabular.Table(
@@ -167,8 +229,8 @@ def test_the_cube_of_peers_is_inverse_to_itself():
 @pytest.mark.parametrize("method", ["presage", "presage:gp:lcb0.5", "random", "sobol", "cmaes"])
 def test_methods_at_hand_are_repeatable(method):
     first, again = (play(Job("stages", method, 1), trials=12) for _ in range(2))
-    assert first["truth"] == again["truth"]
-    assert len(first["truth"]) == len(first["seconds"]) == 12
+    assert first["regret"] == again["regret"]
+    assert len(first["regret"]) == len(first["seconds"]) == 12
     assert {"python", "numpy"} <= first["versions"].keys()
 
 
@@ -208,8 +270,8 @@ def test_peers_give_legal_params(name):
 
 def test_finite_spaces_may_run_out():
     record = play(Job("knn_lsvt_53", "presage:gp", 0))
-    assert len(record["truth"]) == 41
-    assert min(record["truth"]) == pytest.approx(record["minimum"], rel=1e-6)
+    assert len(record["regret"]) == 41
+    assert min(record["regret"]) == 0.0
 
 
 @pytest.mark.parametrize("name", ["presag", "presage:no", "presage:gp:no", "random:gp", "optuna"])
@@ -219,10 +281,6 @@ def test_unknown_methods(name):
 
 
 # Measures, against examples worked out by hand.
-def test_regret_of_a_run_that_ended_early():
-    np.testing.assert_array_equal(measures.regrets([5.0, 3.0, 4.0], 1.0, 5), [4, 2, 3, 2, 2])
-
-
 def test_ranks_share_ties():
     values = np.array([[1.0, 2.0], [1.0 + 1e-12, 5.0], [0.5, 2.0]])
     np.testing.assert_array_equal(measures.ranks(values, tie=1e-9), [[2.5, 1.5], [2.5, 3.0], [1.0, 1.5]])
@@ -235,10 +293,10 @@ def test_seconds_to_a_target():
     np.testing.assert_array_equal(measures.evaluations_to(regret, 3.5), [2, np.inf])
 
 
-def made(problem, method, seed, truth, minimum=0.0):
+def made(problem, method, seed, regret):
     return {
-        "problem": problem, "method": method, "seed": seed, "trials": len(truth), "minimum": minimum, "truth": truth,
-        "values": truth, "seconds": [0.1] * len(truth),
+        "problem": problem, "method": method, "seed": seed, "trials": len(regret), "minimum": 0.0, "regret": regret,
+        "seconds": [0.1] * len(regret),
     }  # fmt: skip
 
 

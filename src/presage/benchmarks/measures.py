@@ -1,7 +1,6 @@
 """How good runs were: regret as S3 measures it, areas, ranks with their uncertainty, and who is level with whom.
 
-A run's `truth` are the values without noise in the order of evaluation; regret is what they lie above the minimum.
-Arrays of runs have one row per seed, [seeds, trials].
+Regret is how far a value without noise lies above the minimum. Arrays of runs have one row per seed, [seeds, trials].
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +15,14 @@ LEVEL = 0.95  # of confidence intervals
 FEWEST = 6  # seeds for a verdict: with fewer, a method that wins all of them may be as good as the other (p > 0.03)
 
 
-def regrets(truth: Sequence[float], minimum: float, trials: int) -> np.ndarray:
-    """Regret of every evaluation, [trials]; a run that ended early has its best to the end."""
-    found = np.maximum(np.asarray(truth, dtype=float) - minimum, 0.0)
+def completed(regret: Sequence[float], trials: int) -> np.ndarray:
+    """Regret of every evaluation, [trials]; a run that ended early has its best to the end.
+
+    Example:
+        >>> completed([4.0, 2.0, 3.0], 5)
+        array([4., 2., 3., 2., 2.])
+    """
+    found = np.maximum(np.asarray(regret, dtype=float), 0.0)  # rounding may go below
     return np.concatenate([found, np.full(trials - len(found), found.min())])
 
 
@@ -133,7 +137,7 @@ def gather(records: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list
             continue
         chosen = [[table[problem, method, seed] for seed in common] for method in methods]
         trials = max(r["trials"] for row in chosen for r in row)
-        regret = [[regrets(r["truth"], r["minimum"], trials) for r in row] for row in chosen]
+        regret = [[completed(r["regret"], trials) for r in row] for row in chosen]
         seconds = [[[*r["seconds"], *[np.nan] * (trials - len(r["seconds"]))] for r in row] for row in chosen]
         found.append(Runs(problem, tuple(common), np.array(regret), np.array(seconds, dtype=float)))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 from presage.errors import PresageError
 
 Record = dict[str, Any]
-NEEDED = ("problem", "method", "seed", "trials", "values", "truth", "seconds")
+NEEDED = ("problem", "method", "seed", "trials", "regret", "seconds")
 
 
 def file_of(folder: Path, method: str) -> Path:
@@ -41,6 +41,8 @@ def read(folder: Path) -> list[Record]:
                 record = json.loads(line)
             except json.JSONDecodeError:
                 continue  # the torn line of a killed process; its run is made again
+            if "truth" in record:  # as the first runs were written
+                record["regret"] = [value - record["minimum"] for value in record["truth"]]
             missing = [name for name in NEEDED if name not in record]
             if missing:
                 raise PresageError(f"a line of {path} must have {', '.join(NEEDED)}, but one has no {missing[0]!r}")

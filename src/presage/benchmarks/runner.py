@@ -41,13 +41,14 @@ class Failed(NamedTuple):
 def play(job: Job, trials: int | None = None) -> records.Record:
     """Run a method on an instance and give the record of it.
 
-    A method that has seen every point of a finite space ends early; its record is shorter.
+    Regret is the value without noise less the minimum; what a noisy problem showed is kept as values. A method that has
+    seen every point of a finite space ends early; its record is shorter.
     """
     problem = PROBLEMS[job.problem]
     instance = problem.make(job.seed)
     count = problem.trials if trials is None else trials
     session = methods.start(job.method, instance.space, count, job.seed, job.python)
-    values, truth, seconds = [], [], []
+    regret, values, seconds = [], [], []
     for number in range(count):
         began = time.perf_counter()
         try:
@@ -60,12 +61,12 @@ def play(job: Job, trials: int | None = None) -> records.Record:
         began = time.perf_counter()
         session.tell(seen)
         spent += time.perf_counter() - began
-        truth.append(float(f"{exact:.12g}"))
-        values.append(float(f"{seen:.12g}"))
-        seconds.append(float(f"{spent if session.spent is None else session.spent:.3g}"))
+        regret.append(float(f"{exact - instance.minimum:.6g}"))
+        values.append(float(f"{seen:.8g}"))
+        seconds.append(float(f"{spent if session.spent is None else session.spent:.2g}"))
     return {
         "problem": job.problem, "method": job.method, "seed": job.seed, "trials": count, "minimum": instance.minimum,
-        "values": values if problem.noise else truth, "truth": truth, "seconds": seconds,
+        "regret": regret, **({"values": values} if problem.noise else {}), "seconds": seconds,
         "versions": dict(session.versions), "machine": machine(),
     }  # fmt: skip
 

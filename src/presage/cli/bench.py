@@ -165,7 +165,7 @@ class Progress:
     def tell(self, job: "Job", result: "Record | Failed") -> None:
         """A run has ended."""
         self.count += 1
-        least = None if isinstance(result, tuple) else min(result["truth"]) - result["minimum"]
+        least = None if isinstance(result, tuple) else min(result["regret"])
         ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
         said = f"{job.method} on {job.problem}, seed {job.seed}: {ending}"
         self.bar.update(self.task, advance=1, description=said)

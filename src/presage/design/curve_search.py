@@ -76,11 +76,9 @@ class CurveSearch(Search):
 
     def decide(self, board: Board, *, rng: np.random.Generator, memory: dict[str, Any]) -> list[Move]:
         columns = rungs_at(board.curves.steps, self.rungs)
-        started = int((board.done > 0).sum())
-        if started < self.initial:
-            begun = self._begin(board, self.initial - started, rng)
-            if begun:
-                return begun
+        begun = self._begin(board, rng)
+        if begun:
+            return begun
         seen = board.curves.at(columns)
         found = continued(self.model, seen, memory, self.refit, rng=rng)
         moves: list[Move] = []
@@ -101,20 +99,21 @@ class CurveSearch(Search):
             seen = self._expected(seen, posterior, row, int(rung[row]))
             posterior = self.model.fit(seen, rng=rng, previous=found.state, keep=True).posterior
 
-    def _begin(self, board: Board, most: int, rng: np.random.Generator) -> list[Move]:
-        """The next ones of the initial networks."""
-        free = np.flatnonzero(board.done == 0)
-        named = [row for row in board.first if board.done[row] == 0]
-        others = np.setdiff1d(free, named)
-        count = min(self.parallel, most, len(free))
-        share = 1.0 / board.cost[others]  # as much for the cheap as for the dear
-        drawn = rng.choice(others, max(0, count - len(named)), replace=False, p=share / share.sum())
-        look = rungs_at(board.curves.steps, (self.first,))[0]
-        end = len(board.curves.steps) - 1
-        return [
-            Move(int(row), end if board.first and row == board.first[0] else look)
-            for row in [*named[:count], *drawn.tolist()]
-        ]
+    def _begin(self, board: Board, rng: np.random.Generator) -> list[Move]:
+        """The next of the initial networks: those under way, those named, then any; none if all had their turn."""
+        look, end = rungs_at(board.curves.steps, (self.first,))[0], len(board.curves.steps) - 1
+        started = [int(row) for row in np.flatnonzero(board.done > 0)]
+        if len(started) > self.initial:
+            return []
+        goal = {row: end if row in board.first[:1] else look for row in range(len(board.done))}
+        rows = [row for row in started if board.done[row] <= goal[row]]
+        new = [row for row in board.first if board.done[row] == 0]
+        others = np.setdiff1d(np.flatnonzero(board.done == 0), new)
+        wanted = min(self.initial - len(started), len(new) + len(others))
+        if wanted > len(new):
+            share = 1.0 / board.cost[others]  # as much for the cheap as for the dear
+            new += rng.choice(others, wanted - len(new), replace=False, p=share / share.sum()).tolist()
+        return [Move(int(row), goal[row]) for row in [*rows, *new[:wanted]][: self.parallel]]
 
     def plan(self, board: Board, posterior: KroneckerPosterior, columns: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """The rate of every network, -inf for those that are done, and the rung up to which it is to be trained."""

@@ -22,7 +22,7 @@ from presage.trial import Trial
 
 __all__ = ["Design", "search"]
 
-SHARES = (0.1, 0.2, 0.45, 0.65, 1.0)
+SHARES = (0.2, 0.45, 0.65, 1.0)  # of a training, where it may be given up: the search's own rungs
 SCALES = np.geomspace(0.5, 3.0, 73)
 OBJECTIVES: dict[str, type[NetworkObjective]] = {"variational": VariationalObjective, "ensemble": EnsembleObjective}
 
@@ -136,10 +136,15 @@ def _explore(runs: Runs, began: float, budget: float, most: int | None, tell: Ca
 
 def _last_training(runs: Runs) -> float:
     """Seconds that a whole training of the dearest network that may be chosen takes, as far as one can tell."""
-    done = runs.board.done
-    rows = np.flatnonzero(done > 0)
-    steps = np.array(runs.steps)
-    return 1.5 * float((runs.spent[rows] / steps[done[rows] - 1]).max()) * runs.steps[-1]
+    paces: dict[int, list[float]] = {}
+    before: dict[int, int] = {}
+    for event in runs.events:
+        row, step = event["network"], event["step"]
+        paces.setdefault(row, []).append(event["seconds"] / (step - before.get(row, 0)))
+        before[row] = step
+    # The first stretch of a network may have had to wait for its program to be compiled.
+    known = [min(each[1:]) for each in paces.values() if len(each) > 1] or [min(each) for each in paces.values()]
+    return 1.5 * max(known) * runs.steps[-1]
 
 
 def _chosen(runs: Runs) -> int:
