@@ -82,27 +82,34 @@ def build(work: Path) -> dict[str, Any]:
 
 
 def pythons() -> dict[str, str]:
-    """The Pythons that are there, by version."""
-    found = {name: shutil.which(f"python{name}") for name in PYTHONS}
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return {**{name: path for name, path in found.items() if path}, here: sys.executable}
+    """The Pythons that are there and run, by version: this one, those on the path, those of pyenv."""
+    found = {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
+    home = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for version in PYTHONS:
+        for path in (shutil.which(f"python{version}"), *home.glob(f"versions/{version}.*/bin/python")):
+            if path and version not in found and run(path, "--version", fails=True).startswith(f"Python {version}."):
+                found[version] = str(path)
+    return found
 
 
 def clean(work: Path) -> dict[str, Any]:
-    """Wheel and source archive, each in an environment that has nothing else."""
+    """The wheel, and with this Python the source archive, each in an environment that has nothing else."""
     result: dict[str, Any] = {"not to be had": [name for name in PYTHONS if name not in pythons()]}
-    for version, python in pythons().items():
-        for kind in ("*.whl", "*.tar.gz"):
+    for number, (version, python) in enumerate(pythons().items()):
+        for kind in ("*.whl", "*.tar.gz")[: 1 if number else 2]:
             (archive,) = (work / "dist").glob(kind)
-            new = environment(work / f"clean-{version}-{kind[2:]}", python)
+            folder = work / f"clean-{version}-{kind[2:]}"
+            shutil.rmtree(folder, ignore_errors=True)
+            new = environment(folder, python)
             seconds = install(new, archive)
             doctor = json.loads(run(new.with_name("presage"), "doctor", "--json", cwd=work, env=outside()))
             demo = json.loads(run(new.with_name("presage"), "demo", "--json", cwd=work, env=outside()))
             where = run(new, "-c", "import presage; print(presage.__file__)", cwd=work, env=outside())
-            if doctor["problems"] or str(new.parent.parent) not in where:
+            if doctor["problems"] or str(folder) not in where:
                 raise SystemExit(f"doctor in {new} says {doctor['problems']}; presage is {where}")
             regret = round(demo["best"]["value"] - demo["minimum"], 6)
             result[f"{version} {kind}"] = {"install seconds": seconds, "problems": [], "regret of the demo": regret}
+            print(folder.name, result[f"{version} {kind}"], flush=True)
     return result
 
 
