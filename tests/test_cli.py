@@ -80,13 +80,15 @@ def test_every_kind_of_parameter():
         "s=step:0:1:0.1",
         "n=int:1:6",
         "m=logint:1:100",
+        "k=intstep:16:64:16",
         "a=choice:relu,tanh",
         "c=const:3",
     ]
     space, _ = parse_params(texts)
     assert space == presage.Space({
         "x": presage.Float(0, 1), "lr": presage.Float(1e-5, 1e-1, log=True), "s": presage.Float(0, 1, step=0.1),
-        "n": presage.Int(1, 6), "m": presage.Int(1, 100, log=True), "a": presage.Choice(["relu", "tanh"]),
+        "n": presage.Int(1, 6), "m": presage.Int(1, 100, log=True),
+        "k": presage.Int(16, 64, step=16), "a": presage.Choice(["relu", "tanh"]),
         "c": presage.Constant(3),
     })  # fmt: skip
     again = parse_params(f"{name}={describe(dimension)}" for name, dimension in space.items())

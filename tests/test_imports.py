@@ -34,7 +34,7 @@ LAYERS = """
     progress dashboard report
     loop
     benchmarks
-    experiments
+    experiments integrations
     testing cli sklearn
     __main__
 """

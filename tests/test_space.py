@@ -46,7 +46,8 @@ def stepped_floats(draw):
 def ints(draw):
     log = draw(st.booleans())
     low = draw(st.integers(1 if log else -(10**6), 10**6))
-    return Int(low, low + draw(st.one_of(st.integers(1, 10), st.integers(1, 2**43))), log=log)
+    extent = draw(st.one_of(st.integers(1, 10), st.integers(1, 2**43)))
+    return Int(low, low + extent, log=log, step=1 if log else draw(st.integers(1, min(extent, 9))))
 
 
 choices = st.lists(options, min_size=2, max_size=5, unique_by=json.dumps).map(Choice)
@@ -101,7 +102,7 @@ def legal(axis, value):
             low, high, step, exact = (Fraction(repr(v)) for v in (axis.low, axis.high, axis.step, value))
             return type(value) is float and low <= exact <= high and (exact - low) % step == 0
         case Int():
-            return type(value) is int and axis.low <= value <= axis.high
+            return type(value) is int and value in range(axis.low, axis.high + 1, axis.step)
         case Choice():
             return any(same(value, option) for option in axis.options)
         case Constant():
@@ -189,9 +190,9 @@ def test_uniform_points_are_fair_draws_of_levels(axis):
 def test_bounds_are_reached(axis):
     low, high = axis.decode(0.0), axis.decode(1.0)
     match axis:
-        case Float(step=None) | Int():
+        case Float(step=None) | Int(step=1):
             assert (low, high) == (axis.low, axis.high)
-        case Float():
+        case Float() | Int():
             assert low == axis.low
             assert axis.high - axis.step < high <= axis.high
         case Choice():
@@ -290,6 +291,9 @@ WRONG_SPACES = {
     "step too long": (lambda: Float(0, 1, step=2), "0 < step <= high - low must hold", "step=2.0"),
     "step too short": (lambda: Float(1e16, 2e16, step=0.5), "must hold for such bounds", "step=0.5"),
     "step and log": (lambda: Float(1, 2, step=0.1, log=True), "step and log=True do not go together", "Choice"),
+    "whole step too long": (lambda: Int(0, 3, step=4), "1 <= step <= high - low must hold", "step=4"),
+    "whole step and log": (lambda: Int(1, 9, step=2, log=True), "step and log=True do not go together", "Choice"),
+    "off the step": (lambda: Int(1, 9, step=2).check(4), "1 + a multiple of step=2", "got 4"),
     "text of options": (lambda: Choice("abc"), "takes a list of options", "'abc'"),
     "one option": (lambda: Choice(["a"]), "at least two options", "Constant"),
     "twice": (lambda: Choice([1, 2, 1]), "options must differ", "got 1 twice"),

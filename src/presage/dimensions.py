@@ -224,18 +224,22 @@ class Int(_Graded):
 
     Args:
         low: smallest legal value.
-        high: largest legal value.
+        high: largest legal value; with a step, the largest that can be reached.
         log: spread evenly over magnitudes; needs low >= 1.
+        step: only low, low + step, low + 2 step, ... are legal.
 
     Example:
         >>> Int(1, 6).decode(0.99)
         6
+        >>> Int(16, 64, step=16).decode(0.3)
+        32
     """
 
     low: int
     high: int
     _: KW_ONLY
     log: bool = False
+    step: int = 1
 
     @property
     def kind(self) -> str:
@@ -245,10 +249,17 @@ class Int(_Graded):
         object.__setattr__(self, "low", _whole(self.low, "low"))
         object.__setattr__(self, "high", _whole(self.high, "high"))
         _check_bounds(self.low, self.high, self.log, smallest=1)
+        object.__setattr__(self, "step", _whole(self.step, "step"))
+        if not 1 <= self.step <= self.high - self.low:
+            raise SpaceError(
+                f"1 <= step <= high - low must hold, but got step={self.step}, high - low={self.high - self.low}"
+            )
+        if self.log and self.step > 1:
+            raise SpaceError("step and log=True do not go together; use a Choice of the values, or leave one out")
 
     @property
     def levels(self) -> int:
-        return self.high - self.low + 1
+        return (self.high - self.low) // self.step + 1
 
     def check(self, value: Any) -> int:
         number = _whole(value, "an Int")
@@ -256,13 +267,15 @@ class Int(_Graded):
             raise SpaceError(
                 f"{self.low} <= value <= {self.high} must hold, but got {number}; widen the bounds to use it"
             )
+        if (number - self.low) % self.step:
+            raise SpaceError(f"value must be {self.low} + a multiple of step={self.step}, but got {number}")
         return number
 
     def encode(self, value: int) -> float:
-        return float(self.center(value - self.low))
+        return float(self.center((value - self.low) // self.step))
 
     def decode(self, u: float) -> int:
-        return self.low + int(self.bins(np.asarray(u)))
+        return self.low + self.step * int(self.bins(np.asarray(u)))
 
     # On a log axis level v owns the magnitudes from v - 1/2 to v + 1/2 and sits at log v.
     def bins(self, u: np.ndarray) -> np.ndarray:

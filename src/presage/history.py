@@ -18,6 +18,7 @@ from presage.trial import Failure, Late, Trial
 
 FORMAT = 1  # of the events; a later presage reads every earlier one
 PAGE = 2000  # events that are read at once, so that a long study does not lie in memory twice
+SILENT = ("lost", "pruned")  # failures that do not say that the point cannot be evaluated
 ACTIONS = ("pause", "resume", "stop")  # that people may ask of all runs of a study
 
 
@@ -305,12 +306,12 @@ class History:
         return 1.0 if self.header["direction"] == "minimize" else -1.0
 
     def observations(self) -> Observations:
-        """What surrogates see; lost trials and waiting ones say nothing. Rows are in the order of trial numbers."""
+        """What surrogates see; lost, pruned and waiting trials say nothing. Rows are in the order of trial numbers."""
         doubted = self._doubted()
         rows = [
             t for t in self.trials
             if t.state in ("complete", "running")
-            or (t.failure is not None and t.failure.kind != "lost" and t.number not in doubted)
+            or (t.failure is not None and t.failure.kind not in SILENT and t.number not in doubted)
         ]  # fmt: skip
         columns = columns_of(self.space)
         points = self.points
@@ -347,7 +348,7 @@ def _number(value: Any) -> float:
 
 def _failure(payload: dict[str, Any]) -> Failure:
     kind = payload["kind"]
-    if kind not in ("error", "invalid", "timeout", "lost"):
+    if kind not in ("error", "invalid", "timeout", *SILENT):
         raise ValueError(f"a failure has no kind {_short(kind)}")
     return Failure(kind, str(payload["message"]), str(payload.get("traceback", "")))
 

@@ -68,6 +68,7 @@ class Space(Mapping[str, Dimension]):
                 axis.when is not None
                 or isinstance(axis, Constant)
                 or (isinstance(axis, Float) and axis.step is not None)
+                or (isinstance(axis, Int) and axis.step > 1)
             ):
                 return None
             if isinstance(axis, Float | Int):

@@ -18,7 +18,7 @@ from presage.ledger import Ledger
 from presage.preview import Preview
 from presage.space import Space
 from presage.storage import Storage, open_storage
-from presage.suggester import Suggester
+from presage.suggester import Suggester, initial_trials
 from presage.trial import Failure, Outcome, Trial, usable
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Study:
                 raise StudyError(f"{what} must be a whole number of {least} or more, but got {value!r}")
         fixed = {what: int(value) for what, value in given.items() if value is not None}
         defaults = {
-            "seed": int.from_bytes(os.urandom(4), "big"), "initial": min(space.dim + 3, 10), "replicates": 1,
+            "seed": int.from_bytes(os.urandom(4), "big"), "initial": initial_trials(space), "replicates": 1,
         }  # fmt: skip
         self._set_up(
             Ledger(open_storage(storage), "study" if name is None else name, History(space.constraints)),

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 DESIGN = 0x5EED  # tells the random stream of the initial design apart from those of the trials
 
 
+def initial_trials(space: Space) -> int:
+    """How many trials come before the surrogate is asked, where nobody says."""
+    return min(space.dim + 3, 10)
+
+
 class Suggester:
     """Chooses points as a function of (events seen, fit state, seed, trial number) and nothing else.
 
@@ -32,9 +37,18 @@ class Suggester:
         self.learns = not isinstance(self.proposer, RandomSearch)
         self._listed: tuple[Space, np.ndarray, list[str]] | None = None
 
-    def choose(self, history: History, state: "State", count: int) -> "tuple[np.ndarray, str, State | None]":
-        """Points [count, d] (none where the space is used up), their source, and the new state if it changed."""
-        rng = np.random.default_rng([history.header["seed"], len(history.trials)])
+    def choose(
+        self, history: History, state: "State", count: int, number: int | None = None
+    ) -> "tuple[np.ndarray, str, State | None]":
+        """Points [count, d] (none where the space is used up), their source, and the new state if it changed.
+
+        Args:
+            history: what is known.
+            state: of the last fit.
+            count: how many points.
+            number: of the first trial, where others count; by default that of the next trial of the history.
+        """
+        rng = np.random.default_rng([history.header["seed"], len(history.trials) if number is None else number])
         domain = self._domain(history)
         missing = history.header["initial"] - len(history.trials)
         informed = history.best is not None

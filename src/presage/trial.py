@@ -10,7 +10,7 @@ from presage.dimensions import plain
 from presage.errors import TrialError
 
 State = Literal["waiting", "running", "paused", "complete", "failed"]
-FailureKind = Literal["error", "invalid", "timeout", "lost"]
+FailureKind = Literal["error", "invalid", "timeout", "lost", "pruned"]
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Failure:
     """Why a trial has no value.
 
     Attributes:
-        kind: error (it raised), invalid (what it returned is no number), timeout, or lost (its worker died, which
-            says nothing about the point).
+        kind: error (it raised), invalid (what it returned is no number), timeout, lost (its worker died, which
+            says nothing about the point), or pruned (another library gave it up before its end; see its reports).
         message: one line.
         traceback: as Python would print it, empty where there is none.
     """

@@ -13,6 +13,7 @@ from presage.cli import (
     design,
     doctor,
     export,
+    import_,
     init,
     list,
     plot,
@@ -48,8 +49,8 @@ def _flowing(doc: str | None) -> str:
 
 
 COMMANDS = (
-    run.run, worker.worker, demo.demo, design.design, list.list_studies, show.show, export.export, plot.plot,
-    report.report, dashboard.dashboard, replay.replay_study, reproduce.reproduce, init.init, doctor.doctor,
+    run.run, worker.worker, demo.demo, design.design, list.list_studies, show.show, export.export, import_.import_study,
+    plot.plot, report.report, dashboard.dashboard, replay.replay_study, reproduce.reproduce, init.init, doctor.doctor,
 )  # fmt: skip
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for command in COMMANDS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FORMS = {
     "float": "float:LOW:HIGH", "log": "log:LOW:HIGH", "step": "step:LOW:HIGH:STEP", "int": "int:LOW:HIGH",
-    "logint": "logint:LOW:HIGH", "choice": "choice:A,B,...", "const": "const:VALUE",
+    "intstep": "intstep:LOW:HIGH:STEP", "logint": "logint:LOW:HIGH", "choice": "choice:A,B,...", "const": "const:VALUE",
 }  # fmt: skip
 WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")  # also .5 and 1., which JSON does not know
@@ -75,6 +75,8 @@ def _dimension(form: str) -> "tuple[Dimension, dict[str, str]]":
     low, high, *step = numbers
     if kind in ("int", "logint"):
         return Int(low, high, log=kind == "logint"), {}  # type: ignore[arg-type]  # takes 1.0 for 1, and rejects 1.5
+    if kind == "intstep":
+        return Int(low, high, step=step[0]), {}  # type: ignore[arg-type]
     return Float(low, high, log=kind == "log", step=step[0] if step else None), {}
 
 
@@ -96,6 +98,8 @@ def describe(dimension: "Dimension") -> str:
             text = f"{'log' if log else 'float'}:{low:.12g}:{high:.12g}"
         case Float(low=low, high=high, step=step):
             text = f"step:{low:.12g}:{high:.12g}:{step:.12g}"
+        case Int(low=low, high=high, step=step) if step > 1:
+            text = f"intstep:{low}:{high}:{step}"
         case Int(low=low, high=high, log=log):
             text = f"{'logint' if log else 'int'}:{low}:{high}"
         case Choice(options=options):

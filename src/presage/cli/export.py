@@ -3,12 +3,13 @@
 import json
 import sys
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from presage.cli._studies import NameArgument, StorageOption, open_existing, read
+from presage.cli._studies import NameArgument, StorageOption, open_existing, read, shown
 
 if TYPE_CHECKING:
     from presage.history import History
@@ -17,28 +18,44 @@ if TYPE_CHECKING:
 class Format(StrEnum):
     csv = "csv"
     json = "json"
+    optuna = "optuna"
 
 
 def export(
     name: NameArgument = None,
     storage: StorageOption = None,
     format: Annotated[
-        Format, typer.Option("--format", "-f", help="csv: a row per trial. json: everything.")
+        Format, typer.Option("--format", "-f", help="csv: a row per trial. json: everything. optuna: see --to.")
     ] = Format.csv,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; standard output if left out.")
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="URL", help="The Optuna storage to write to, such as sqlite:///optuna.db."),
+    ] = None,
 ) -> None:
-    """Write all trials of a study as CSV or JSON.
+    """Write all trials of a study as CSV or JSON, or into an Optuna storage.
 
     In CSV, times are UTC, a param that a trial does not have is empty, and booleans, None and lists are JSON. A param
-    called like another column becomes params.NAME, a metric metrics.NAME.
+    called like another column becomes params.NAME, a metric metrics.NAME. What goes to Optuna is a new study there,
+    which optuna-dashboard shows.
 
-    Example:
+    Examples:
       presage export tuning --storage study.db --format csv --output trials.csv
+      presage export tuning --storage study.db --format optuna --to sqlite:///optuna.db
     """
+    if (to is None) == (format is Format.optuna):
+        raise typer.BadParameter("it goes with --format optuna, and only with it", param_hint="--to")
     name, history = read(open_existing(storage), storage, name)
+    if to is not None:
+        from presage.integrations.optuna_studies import write
+
+        import_module("optuna").logging.set_verbosity(30)  # no line for each trial
+        write(name, history, to)
+        typer.echo(f"{len(history.trials)} trials of {name!r} are in {shown(to)}.", err=True)
+        return
     if format is Format.csv and not as_json:
         from presage.table import as_csv
 

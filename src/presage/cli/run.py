@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Objective = Callable[..., Any]
 PARAM_HELP = (
-    "A dimension of the search: NAME=float:LOW:HIGH, log:LOW:HIGH, step:LOW:HIGH:STEP, int:LOW:HIGH, logint:LOW:HIGH, "
-    "choice:A,B,... or const:VALUE."
+    "A dimension of the search: NAME=float:LOW:HIGH, log:LOW:HIGH, step:LOW:HIGH:STEP, int:LOW:HIGH, "
+    "intstep:LOW:HIGH:STEP, logint:LOW:HIGH, choice:A,B,... or const:VALUE."
 )
 ENGINE_HELP = "Where functions run: serial, threads, processes, dask, dask://host:port, ray, ray://host:port or mpi."
 JSON_RESULT = "Print the result as JSON, and nothing else on stdout."

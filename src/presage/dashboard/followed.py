@@ -263,7 +263,7 @@ def describe(axis: Dimension) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": axis.kind, "when": finite(axis.when)}
     if isinstance(axis, Float | Int):
         out |= {"low": axis.low, "high": axis.high, "log": axis.log, "integer": isinstance(axis, Int)}
-        if isinstance(axis, Float) and axis.step is not None:
+        if axis.step not in (None, 1):
             out["step"] = axis.step
     elif isinstance(axis, Choice):
         out["options"] = finite(list(axis.options))
