@@ -13,7 +13,7 @@ ROOT = Path(presage.__file__).parent
 
 # A module imports from its own package and from lines above its own only.
 LAYERS = """
-    errors
+    errors markup
     dimensions
     space
     trial
@@ -140,6 +140,10 @@ result = presage.minimize(lambda p: p["x"] * p["n"], space, trials=10, seed=0, p
 assert result.trials[-1].source == "model"
 """
     assert loaded(code) & HEAVY <= {"scipy"}
+
+
+def test_a_search_of_scikit_learns_imports_no_jax():
+    assert "jax" not in loaded("from presage.sklearn import BayesSearchCV, spaces")
 
 
 def test_random_search_on_a_file_imports_no_scipy(tmp_path):

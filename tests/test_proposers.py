@@ -12,7 +12,6 @@ from presage.acquisitions import Context, Exploration, LogExpectedImprovement, T
 from presage.errors import StudyError
 from presage.observations import Column, observe
 from presage.proposers import (
-    Believe,
     Embedding,
     Fantasise,
     Independent,
@@ -309,4 +308,3 @@ def test_a_proposer_brings_its_own_surrogate():
     study = Study(cube(2), acquisition=TrustRegion(light()), seed=0, initial=3)
     study.optimize(bowl, trials=8)
     assert study.predict({"x0": 0.3, "x1": 0.3}).stddev > 0
-    assert isinstance(Believe(), type(light().batch))

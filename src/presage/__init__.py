@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         insight,
         plots,
         proposers,
+        sklearn,
         storage,
         surrogates,
         testing,
@@ -42,14 +43,14 @@ _HOME = {
     "PresageError": "errors", "SpaceExhausted": "errors", "TooManyFailures": "errors",
 }  # fmt: skip
 _MODULES = (
-    "acquisitions", "advice", "design", "executors", "functions", "insight", "plots", "proposers", "storage",
-    "surrogates", "testing",
+    "acquisitions", "advice", "design", "executors", "functions", "insight", "plots", "proposers", "sklearn",
+    "storage", "surrogates", "testing",
 )  # fmt: skip
 
 __all__ = [
     "Choice", "Constant", "Float", "Int", "PresageError", "Result", "Space", "SpaceExhausted", "Study",
     "TooManyFailures", "Trial", "acquisitions", "advice", "design", "executors", "functions", "insight", "load_study",
-    "maximize", "minimize", "plots", "proposers", "storage", "surrogates", "testing",
+    "maximize", "minimize", "plots", "proposers", "sklearn", "storage", "surrogates", "testing",
 ]  # fmt: skip
 
 

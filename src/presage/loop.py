@@ -1,18 +1,21 @@
 """Running an objective under a study, and the one-call forms."""
 
+import hashlib
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from presage import leases
 from presage.errors import SpaceExhausted, StudyError, TooManyFailures
 from presage.executors import Runner, open_runner
 from presage.leases import Lease
-from presage.space import Space
+from presage.markup import fragment
+from presage.space import Space, point_key
 from presage.storage import Storage
 from presage.study import Study
 from presage.trial import Failure, Outcome, Trial
@@ -52,6 +55,9 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({self.study!r}, stopped by {self.stopped})"
 
+    def _repr_html_(self) -> str:
+        return fragment("Result", f"stopped by {self.stopped}", self.study._repr_html_())
+
 
 @dataclass
 class Rules:
@@ -90,6 +96,7 @@ def run(
     executor: str | Executor | Runner | None = None, timeout: float | None = None, seconds: float | None = None,
     target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
     callbacks: Sequence[Callback] = (), lease: float = leases.SECONDS,
+    checkpoints: str | os.PathLike[str] | None = None,
 ) -> Result:  # fmt: skip
     """Evaluate an objective until a rule says stop.
 
@@ -110,6 +117,8 @@ def run(
         callbacks: called with study and trial after each trial; `study.stop()` ends the run.
         lease: seconds without a sign of life after which other processes count this one as lost and are given its
             trials. An objective that holds Python's interpreter lock for so long must run in processes.
+        checkpoints: a folder with a file for each trial, `trial.checkpoint`: an objective that writes its state there
+            now and then can go on from it when it was interrupted and the trial is handed out again.
 
     Ctrl-C ends the run: what runs is given back to the study, to be run first next time, and the best so far is shown.
     """
@@ -136,7 +145,7 @@ def run(
     loop = None
     try:
         with open_runner(executor, workers, timeout) as runner, show(study, trials, progress) as view:
-            loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update], lease)
+            loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update], lease, checkpoints)
             stopped = loop.go()
         loop.lease.end()
     except BaseException as error:  # the runner is closed and waits for nothing
@@ -158,11 +167,14 @@ class _Loop:
 
     def __init__(
         self, study: Study, objective: Callable[..., Any], rules: Rules, runner: Runner, max_failures: int,
-        callbacks: Sequence[Callback], lease: float,
+        callbacks: Sequence[Callback], lease: float, checkpoints: str | os.PathLike[str] | None,
     ):  # fmt: skip
         self.lease = Lease(study.storage, study.name, "loop", lease)
         self.study, self.objective, self.rules, self.runner = study, objective, rules, runner
         self.max_failures, self.callbacks = max_failures, callbacks
+        self.checkpoints = None if checkpoints is None else Path(checkpoints).absolute()  # workers may be elsewhere
+        if self.checkpoints is not None:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.running: dict[Future[Outcome], Trial] = {}
         self.held: Trial | None = None  # asked, not yet submitted
         self.in_a_row = 0
@@ -212,6 +224,10 @@ class _Loop:
         if not trials:
             return False
         self.held = trials[0]
+        if self.checkpoints is not None:
+            # Also by its params: a folder may hold what a study left that is no more.
+            mark = hashlib.sha256(point_key(self.held.params).encode()).hexdigest()[:8]
+            self.held = self.held.but({"checkpoint": self.checkpoints / f"{self.held.number}-{mark}.npz"})
         future = self.runner.submit(self.objective, self.held)
         self.running[future] = self.held
         self.held = None
@@ -264,7 +280,7 @@ def minimize(
         name: of the study in the storage.
         progress: show a progress bar where there is a terminal.
         callbacks: called with study and trial after each trial.
-        **stopping: timeout, seconds, target, patience, max_failures; see `presage.loop.run`.
+        **stopping: timeout, seconds, target, patience, max_failures, checkpoints; see `presage.loop.run`.
 
     Example:
         >>> from presage import functions

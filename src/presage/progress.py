@@ -1,5 +1,6 @@
 """The view of a run on the terminal or in a notebook; nothing elsewhere."""
 
+import io
 import math
 import sys
 import time
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 RUNNING = 8  # running trials that are listed
+PAUSE = 0.25  # seconds between two pictures in a notebook
 SHARE = 0.05  # of the time, at most, that goes into foretelling what remains
 
 
@@ -121,10 +123,53 @@ def _table(running: list[Trial]) -> Any:
     return made
 
 
+class InNotebook(Live):
+    """The same in the output of a notebook's cell, drawn anew as trials end; needs no widgets."""
+
+    def __init__(self, study: "Study", total: int | None):
+        super().__init__(study, total)
+        from IPython.display import display
+
+        self.drawn = time.monotonic()
+        self.handle = display(self._bundle(), raw=True, display_id=True)
+
+    def update(self, study: "Study", trial: Trial) -> None:
+        super().update(study, trial)
+        if time.monotonic() - self.drawn >= PAUSE:
+            self.draw()
+
+    def draw(self) -> None:
+        """Show what is so now."""
+        self.drawn = time.monotonic()
+        self.handle.update(self._bundle(), raw=True)
+
+    def _bundle(self) -> dict[str, str]:
+        from rich.console import Console
+
+        console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True, force_jupyter=False)
+        console.print(self)
+        style = "white-space: pre; line-height: normal; font-family: monospace; overflow-x: auto"
+        html = console.export_html(inline_styles=True, code_format=f'<pre style="{style}">{{code}}</pre>', clear=False)
+        return {"text/html": html, "text/plain": console.export_text()}
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook, whose output is not a terminal."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")
+
+
 @contextmanager
 def show(study: "Study", trials: int | None, wanted: bool) -> Iterator[View]:
     """A live view while the block runs, where somebody can see it."""
-    if not wanted or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+    if wanted and in_notebook():
+        drawn = InNotebook(study, trials)
+        try:
+            yield drawn
+        finally:
+            drawn.draw()
+        return
+    if not wanted or not sys.stderr.isatty():
         yield View()
         return
     from rich.console import Console

@@ -4,7 +4,6 @@ import base64
 import io
 import time
 from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from presage import advice, plots
 from presage.errors import PresageError, StudyError
 from presage.insight import Record, foretell, record_of, reliability
+from presage.markup import text as _text
 from presage.table import summary
 
 FIGURES = {
@@ -66,12 +66,6 @@ def html(study: Any) -> str:
         + "\n".join(part for part in body if part)
         + "\n</body></html>\n"
     )
-
-
-def _text(value: Any) -> str:
-    """Any value as harmless text; a float as one reads it."""
-    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return escape("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in shown))
 
 
 def _when(seconds: float) -> str:

@@ -5,6 +5,7 @@ import os
 import random
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -15,6 +16,7 @@ from presage.errors import Conflict, SpaceError, SpaceExhausted, StorageError, S
 from presage.history import FORMAT, History
 from presage.leases import SECONDS, Lease
 from presage.ledger import Ledger
+from presage.markup import fragment, table
 from presage.preview import Preview
 from presage.space import Space
 from presage.storage import Storage, open_storage
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from presage.surrogates import Posterior, Surrogate
 
 Direction = Literal["minimize", "maximize"]
+LISTED = 10  # trials that a notebook shows
 ROWS = 100  # observations per event when many are told at once: few enough that a page of events fits in memory
 
 
@@ -174,6 +177,24 @@ class Study:
         h = self._history
         best = "" if h.best is None else f", best={h.trials[h.best].value:g}"
         return f"Study({self.name!r}, {self.direction}, {len(h.trials)} trials, {h.finished} finished{best})"
+
+    def _repr_html_(self) -> str:
+        trials, h = self.trials, self._history
+        counts = Counter(trial.state for trial in trials)
+        said = ", ".join([self.direction, f"{len(trials)} trials", *(f"{n} {state}" for state, n in counts.items())])
+        best = None if h.best is None else h.trials[h.best]
+        parts = (
+            [] if best is None else [table([("best value", best.value), ("trial", best.number), *best.params.items()])]
+        )
+        rows = [
+            (t.number, t.state, "" if t.value is None else t.value, *(t.params.get(name, "") for name in self.space))
+            for t in trials[-LISTED:]
+        ]
+        folded = [
+            ("space", table((name, repr(axis)) for name, axis in self.space.items())),
+            ("last trials", table(rows, ["trial", "state", "value", *self.space])),
+        ]
+        return fragment(f"Study {self.name!r}", said, *parts, folded=folded)
 
     # Asking.
     @overload
@@ -360,6 +381,7 @@ class Study:
         executor: str | Executor | None = None, timeout: float | None = None, seconds: float | None = None,
         target: float | None = None, patience: int | None = None, max_failures: int = 10, progress: bool = False,
         callbacks: Sequence["Callback"] = (), lease: float = SECONDS,
+        checkpoints: str | os.PathLike[str] | None = None,
     ) -> "Result":  # fmt: skip
         """Evaluate the objective until a rule says stop; see `presage.loop.run` for the arguments."""
         from presage.loop import run
@@ -367,7 +389,7 @@ class Study:
         return run(
             self, objective, trials=trials, workers=workers, executor=executor, timeout=timeout, seconds=seconds,
             target=target, patience=patience, max_failures=max_failures, progress=progress, callbacks=callbacks,
-            lease=lease,
+            lease=lease, checkpoints=checkpoints,
         )  # fmt: skip
 
     def stop(self) -> None:

@@ -4,12 +4,14 @@ import math
 import traceback as _traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from presage.dimensions import plain
 from presage.errors import TrialError
 
 State = Literal["waiting", "running", "paused", "complete", "failed"]
+Answer = Literal["go", "pause", "stop"]
 FailureKind = Literal["error", "invalid", "timeout", "lost", "pruned"]
 
 
@@ -79,7 +81,9 @@ class Trial:
         finished: when it ended, likewise.
         latency: seconds it took to suggest.
         late: results of workers that had lost it.
-        live: takes what was reported so far and may send it on; not part of the record.
+        live: takes what was reported so far, may send it on, and may answer; not part of the record.
+        checkpoint: the file in which a training keeps its own state, to begin from where there is one; None where it
+            was given no place for it. Not part of the record.
     """
 
     number: int
@@ -96,7 +100,8 @@ class Trial:
     finished: float | None = None
     latency: float = 0.0
     late: tuple[Late, ...] = ()
-    live: Callable[[list[tuple[int, float]]], None] | None = field(default=None, repr=False, compare=False)
+    live: Callable[[list[tuple[int, float]]], Answer | None] | None = field(default=None, repr=False, compare=False)
+    checkpoint: Path | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "live"}  # it belongs to this process
@@ -124,12 +129,10 @@ class Trial:
         """The objective's value, None unless complete."""
         return self.values[0] if self.values else None
 
-    def report(self, step: int, value: float) -> Literal["go", "pause", "stop"]:
+    def report(self, step: int, value: float) -> Answer:
         """Record an intermediate value; the answer says whether to go on."""
         self.reports.append((int(step), usable(value, "a reported value")))
-        if self.live is not None:
-            self.live(self.reports)
-        return "go"
+        return (self.live(self.reports) if self.live is not None else None) or "go"
 
     def to_json(self) -> dict[str, Any]:
         """The trial as plain data, for export."""

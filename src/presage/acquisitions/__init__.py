@@ -38,6 +38,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(f"presage.acquisitions.{_HOME[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _later(name: str) -> Callable[[], Acquisition]:
     return lambda: __getattr__(name)()
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from presage.design.model import DesignedModel
     from presage.design.resumable import Candidates, Job, Resumable, Runs
     from presage.design.run import Design, search
+    from presage.design.tuning import TrainingLoop, Tuned, tune
 
 # Imported when first used: searches need no JAX, networks do.
 _HOME = {
@@ -19,12 +20,13 @@ _HOME = {
     "FinalSearch": "baselines", "Hyperband": "baselines", "RandomSearch": "baselines", "SuccessiveHalving": "baselines",
     "CurveSearch": "curve_search", "GPARSearch": "gpar_search", "DesignedModel": "model",
     "Candidates": "resumable", "Job": "resumable", "Resumable": "resumable", "Runs": "resumable",
-    "Design": "run", "search": "run",
+    "Design": "run", "search": "run", "TrainingLoop": "tuning", "Tuned": "tuning", "tune": "tuning",
 }  # fmt: skip
 
 __all__ = [
     "Board", "Candidates", "CurveSearch", "Design", "DesignedModel", "FinalSearch", "GPARSearch", "Hyperband", "Job",
-    "Move", "RandomSearch", "Resumable", "Runs", "Search", "SuccessiveHalving", "curves", "play", "search",
+    "Move", "RandomSearch", "Resumable", "Runs", "Search", "SuccessiveHalving", "TrainingLoop", "Tuned",
+    "curves", "play", "search", "tune",
 ]  # fmt: skip
 
 

@@ -2,13 +2,13 @@
 
 import base64
 import io
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from presage.design.networks import NetworkObjective
 from presage.design.run import Design
+from presage.markup import text as _text
 from presage.plots._style import BLUE, ORANGE, VERMILION, figure
 
 __all__ = ["calibration", "curves", "html", "sizes"]
@@ -123,10 +123,6 @@ def _said(params: dict[str, Any]) -> str:
     return ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in params.items()
     )
-
-
-def _text(value: Any) -> str:
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in str(value)))
 
 
 def _picture(made: Any, title: str) -> str:

@@ -90,8 +90,8 @@ class Candidates:
             points = space.project(sobol(count, space.dim, np.random.default_rng([seed, 2])))
         known = [space.check(one) for one in first]
         params, x = [], []
-        for point in [*map(space.encode, known), *points]:
-            one = space.decode(point)
+        # Those to begin with as they are: there and back through the cube a real number may differ in its last digit.
+        for one, point in [*((p, space.encode(p)) for p in known), *((space.decode(at), at) for at in points)]:
             if one not in params and space.satisfies(one):
                 params.append(one)
                 x.append(point)

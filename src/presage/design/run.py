@@ -17,6 +17,7 @@ from presage.design.model import DesignedModel
 from presage.design.networks import CHUNK, EnsembleObjective, NetworkObjective, VariationalObjective, folds_of
 from presage.design.resumable import Candidates, Runs
 from presage.design.rows import Encoding, columns_of_table, target
+from presage.markup import fragment, table
 from presage.space import Space
 from presage.trial import Trial
 
@@ -27,7 +28,7 @@ SCALES = np.geomspace(0.5, 3.0, 73)
 OBJECTIVES: dict[str, type[NetworkObjective]] = {"variational": VariationalObjective, "ensemble": EnsembleObjective}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Design:
     """What a search came to.
 
@@ -50,6 +51,24 @@ class Design:
     forecast: tuple[np.ndarray, np.ndarray]
     shares: np.ndarray
     runs: Runs
+
+    def __repr__(self) -> str:
+        complete = sum(trial.state == "complete" for trial in self.history)
+        return f"Design({self.best}, score {self.score:.4g}, {len(self.history)} networks, {complete} complete)"
+
+    def _repr_html_(self) -> str:
+        within = float((np.abs(self.shares - 0.5) <= 0.45).mean())
+        facts = [
+            ("mean log density of rows kept back", self.score), ("inside their 90 % intervals", f"{within:.0%}"),
+            *self.best.items(),
+        ]  # fmt: skip
+        ranked = sorted(self.history, key=lambda trial: trial.reports[-1][1])
+        rows = [(t.number, t.state, *t.reports[-1], *(t.params.get(name, "") for name in self.best)) for t in ranked]
+        folded = [
+            ("networks", table(rows, ["network", "state", "step", "value", *self.best])),
+            ("the table", table((note,) for note in self.notes)),
+        ]
+        return fragment("Design", f"the best of {len(self.history)} networks", table(facts), folded=folded)
 
 
 def search(

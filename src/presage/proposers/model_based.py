@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from presage.acquisitions import Acquisition, Context, Feasible, LogExpectedImprovement
+from presage.acquisitions import Acquisition, Context, ExpectedImprovement, Feasible, LogExpectedImprovement
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
-from presage.proposers.batch import Batch, Believe
+from presage.proposers.batch import Batch, Believe, JointImprovement
 from presage.proposers.maximise import Maximiser
 from presage.proposers.random import RandomSearch
 from presage.surrogates import Posterior, State, Surrogate, automatic
@@ -26,14 +26,15 @@ class ModelBased(Proposer):
         surrogate: the model.
         acquisition: what a point is worth under it.
         maximiser: finds the point that is worth most.
-        batch: what pending points mean for the next one.
+        batch: what pending points mean for the next one; by default they count as believed, and batches of expected
+            improvement move to where they are best together.
         apart: least distance on the cube between a new point and pending ones (seed S3's distinct points).
     """
 
     surrogate: Surrogate = field(default_factory=automatic)
     acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
     maximiser: Maximiser = field(default_factory=Maximiser)
-    batch: Batch = field(default_factory=Believe)
+    batch: Batch | None = None
     apart: float = 0.0
 
     def propose(
@@ -62,11 +63,19 @@ class ModelBased(Proposer):
             keys.add(domain.key(new[0]))
             rest = rest.with_pending(new[0])
             info["acquisition"] = float(values[0])
-        context = self._context(posterior, data, domain)
-        moved = self.batch.together(posterior, context, chosen, data.x[data.pending], domain, rng=rng)
-        if moved is not chosen and len(domain.fresh(moved, len(moved))) == len(moved):
-            chosen = moved
+        if len(chosen) > 1 and not data.failed.any():  # how likely a point is to fail does not move with it
+            context = self._context(posterior, data, domain)
+            moved = self._batch.together(posterior, context, chosen, data.x[data.pending], domain, rng=rng)
+            if len(domain.fresh(moved, len(moved))) == len(moved):
+                chosen = moved
         return Proposal(chosen, state, info)
+
+    @property
+    def _batch(self) -> Batch:
+        if self.batch is not None:
+            return self.batch
+        of_improvement = isinstance(self.acquisition, ExpectedImprovement | LogExpectedImprovement)
+        return JointImprovement() if of_improvement and not self.apart else Believe()
 
     def ranked(
         self, posterior: Posterior, data: Observations, domain: Domain, *, rng: np.random.Generator
@@ -78,7 +87,7 @@ class ModelBased(Proposer):
             acquisition = Feasible.learned(acquisition, data)
         if data.pending.any():
             at = data.x[data.pending]
-            believed, acquisition, context = self.batch.pending(believed, acquisition, context, at, rng=rng)
+            believed, acquisition, context = self._batch.pending(believed, acquisition, context, at, rng=rng)
         acquisition = acquisition.prepare(believed, context, rng=rng)
 
         def values(x: np.ndarray) -> np.ndarray:

@@ -47,6 +47,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def automatic() -> Surrogate:
     """What "auto" stands for: a Gaussian process on top of a trend, a free one or a calm one, by leave-one-out density.
 

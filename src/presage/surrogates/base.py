@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from presage.markup import fragment, table
 from presage.observations import Observations
 from presage.surrogates.joint import ByConditioning, Joint
 
@@ -72,6 +73,16 @@ class Posterior(ABC):
     Values come in standardised units. A surrogate may transform them monotonically; marginal, sample, noise and
     incumbent then speak of the transformed ones, among which acquisitions compare, and predict undoes it.
     """
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to say about the fit in a few words, by name."""
+        return {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self.facts().items())})"
+
+    def _repr_html_(self) -> str:
+        return fragment(type(self).__name__, "on the unit cube, in standardised units", table(self.facts().items()))
 
     @property
     @abstractmethod

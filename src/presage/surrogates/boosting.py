@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
@@ -173,7 +173,7 @@ class News(NamedTuple):
     alpha: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BoostedPosterior(Posterior):
     """In each model f = mean + stddev g, where g is a Gaussian process whose correlation is the share of common leaves.
 
@@ -192,6 +192,10 @@ class BoostedPosterior(Posterior):
     x: np.ndarray
     log_density: np.ndarray
     news: News | None = None
+
+    def facts(self) -> dict[str, Any]:
+        columns, trees = self.prior.columns, self.prior.trees
+        return {"values": len(self.x), "dimensions": len(columns), "trees": len(trees.root)}
 
     @property
     def differentiable(self) -> bool:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor, ExtraTreeRegressor
@@ -161,7 +161,7 @@ class Leaves(NamedTuple):
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ForestPosterior(Posterior):
     """A mixture with one component per tree.
 
@@ -180,6 +180,9 @@ class ForestPosterior(Posterior):
     observation_noise: float
     x: np.ndarray
     log_density: np.ndarray
+
+    def facts(self) -> dict[str, Any]:
+        return {"values": len(self.x), "dimensions": len(self.columns), "trees": len(self.leaves.trees.root)}
 
     @property
     def differentiable(self) -> bool:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -218,13 +219,21 @@ class Component:
     stretch: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianPosterior(Posterior):
     """A mixture of posterior processes, one component per vector of hyperparameters, equally weighted."""
 
     model: Model
     table: Table
     components: tuple[Component, ...]
+
+    def facts(self) -> dict[str, Any]:
+        kernel = self.model.kernel
+        parts = " + ".join(type(part).__name__ for part in getattr(kernel, "parts", (kernel,)))
+        return {
+            "values": len(self.table.y), "dimensions": self.table.x.shape[1], "kernel": parts,
+            "components": len(self.components),
+        }  # fmt: skip
 
     @property
     def differentiable(self) -> bool:

@@ -203,7 +203,7 @@ class Table:
         return NetworkPosterior(self, hidden, regression, np.full(len(positions), 1.0 / len(positions)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NetworkPosterior(Posterior):
     """Weighted networks with Gaussian output layers; at a point their mixture, as one Gaussian of the same moments.
 
@@ -218,6 +218,9 @@ class NetworkPosterior(Posterior):
     hidden: Weights
     regression: Regression
     weight: np.ndarray
+
+    def facts(self) -> dict[str, Any]:
+        return {"values": len(self.table.y), "dimensions": len(self.table.columns), "networks": len(self.weight)}
 
     @property
     def differentiable(self) -> bool:

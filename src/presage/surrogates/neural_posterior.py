@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Member(NamedTuple):
     factor: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NeuralPosterior(Posterior):
     """A mixture, one component per network, of Gaussian laws that are linear in the network's features.
 
@@ -78,6 +78,9 @@ class NeuralPosterior(Posterior):
     fold: np.ndarray
     watch: np.ndarray | None = None
     more: np.ndarray | None = None
+
+    def facts(self) -> dict[str, Any]:
+        return {"values": len(self.seen.y), "dimensions": len(self.columns), "networks": len(self.members)}
 
     @property
     def differentiable(self) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Functions(Protocol):
         """[functions, n] and [functions, n, D]"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SampledFunctions(Draws, Posterior):
     """Equally likely functions, seen through their mean and variance at each point.
 
@@ -50,6 +50,9 @@ class SampledFunctions(Draws, Posterior):
     noise_variance: float
     mix: np.ndarray
     smooth: bool = True
+
+    def facts(self) -> dict[str, Any]:
+        return {"values": len(self.y), "dimensions": len(self.columns), "functions": len(self.mix)}
 
     @property
     def differentiable(self) -> bool:

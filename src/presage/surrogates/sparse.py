@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -216,7 +216,7 @@ def _posterior(model: Model, table: Table, chosen: np.ndarray, theta: np.ndarray
     return SparsePosterior(inner, best, left_out)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparsePosterior(Posterior):
     """A process that knows its inducing values as well as the data tell them.
 
@@ -229,6 +229,9 @@ class SparsePosterior(Posterior):
     inner: GaussianPosterior
     best: float
     left_out: np.ndarray
+
+    def facts(self) -> dict[str, Any]:
+        return {**self.inner.facts(), "values": len(self.left_out), "inducing points": len(self.inner.table.y)}
 
     @property
     def differentiable(self) -> bool:

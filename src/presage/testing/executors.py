@@ -18,6 +18,8 @@ import numpy as np
 from presage.executors import Objective, Runner
 from presage.trial import Failure, Outcome, Trial
 
+Params = dict[str, Any]
+
 
 class RunnerSuite:
     """What a runner promises, as test methods; a subclass says in `make` how to get one."""
@@ -139,30 +141,30 @@ class RunnerSuite:
 # Objectives, in the open so that they travel by reference; the lambdas above travel by value.
 
 
-def square(params):
+def square(params: Params) -> Any:
     return params["x"] ** 2
 
 
-def give(params):
+def give(params: Params) -> Any:
     return params["value"]
 
 
-def stumble(params):
+def stumble(params: Params) -> Any:
     raise ValueError(params["message"])
 
 
-def leave(params):
+def leave(params: Params) -> Any:
     sys.exit(3)
 
 
-def raise_local_class(params):
+def raise_local_class(params: Params) -> Any:
     class Local(Exception):
         pass
 
     raise Local("of a class that only the objective knows")
 
 
-def raise_unprintable(params):
+def raise_unprintable(params: Params) -> Any:
     class Unprintable(Exception):
         def __str__(self):
             raise RuntimeError
@@ -170,37 +172,37 @@ def raise_unprintable(params):
     raise Unprintable
 
 
-def raise_base(params):
+def raise_base(params: Params) -> Any:
     raise BaseException("not even an Exception")
 
 
-def dawdle(params):
+def dawdle(params: Params) -> Any:
     time.sleep(params["seconds"])
     return 2 * params["x"]
 
 
-def by_name(params, trial=None):
+def by_name(params: Params, trial: Any = None) -> Any:
     return trial.number
 
 
-def by_place(params, handle):
+def by_place(params: Params, handle: Trial) -> Any:
     return handle.number
 
 
-def by_keyword(params, *, scale=1, trial):
+def by_keyword(params: Params, *, scale: int = 1, trial: Trial) -> Any:
     return trial.number
 
 
 class Callable:
-    def __call__(self, params, trial):
+    def __call__(self, params: Params, trial: Trial) -> Any:
         return trial.number
 
 
-def optional(params, extra=None):
+def optional(params: Params, extra: Any = None) -> Any:
     return 1 if extra is None else 0
 
 
-def report(params, trial):
+def report(params: Params, trial: Trial) -> Any:
     assert trial.report(0, 0.5) == "go"
     trial.report(1, np.float64(0.25))
     if not params["fine"]:
@@ -208,13 +210,13 @@ def report(params, trial):
     return 1
 
 
-def report_often(params, trial):
+def report_often(params: Params, trial: Trial) -> Any:
     for i in range(params["times"]):
         trial.report(i, i)
     return 0
 
 
-def vandal(params, trial):
+def vandal(params: Params, trial: Trial) -> Any:
     params["x"] = 100
     params["layers"].append(3)
     trial.report(0, trial.params.pop("x"))

@@ -1,6 +1,8 @@
 """What every surrogate must do, as tests to inherit: one or more for each sentence of `presage.surrogates.base`."""
 
 import io
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -284,7 +286,7 @@ class SurrogateSuite:
         assert bad.coverage90 < good.coverage90
 
 
-def central(function, step: float = 1e-3) -> np.ndarray:  # type: ignore[no-untyped-def]
+def central(function: Callable[[float], Any], step: float = 1e-3) -> np.ndarray:
     """The derivative at 0, by differences of fourth order: the error is about step^4 times the fifth derivative."""
     near, far = function(step) - function(-step), function(2 * step) - function(-2 * step)
     return (8.0 * near - far) / (12.0 * step)
