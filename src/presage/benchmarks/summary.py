@@ -50,8 +50,8 @@ def methods_table(runs: Sequence[Runs], methods: Sequence[str]) -> str:
     ends = mean_ranks(runs)
     rows = []
     for i in np.argsort([end.mean for end in ends]):
-        areas = np.mean([area(r.regret[i], r.scale).mean() for r in runs])
-        average = np.mean([average_regret(r.regret[i])[:, -1].mean() / r.scale for r in runs])
+        areas = np.median([area(r.regret[i], r.scale).mean() for r in runs])
+        average = np.median([average_regret(r.regret[i])[:, -1].mean() / r.scale for r in runs])
         tail = np.mean([tail_probability(r.regret[i], r.scale / 2)[-1] for r in runs])
         seconds = np.concatenate([r.seconds[i][np.isfinite(r.seconds[i])] for r in runs])
         total = np.mean([np.nansum(r.seconds[i], axis=1).mean() for r in runs])
@@ -126,7 +126,8 @@ def markdown(
     parts.append(
         "Ranks are among these methods by the least regret at the end, averaged over seeds and then problems. Area "
         "(of the best-so-far curve) and R_n/n (mean regret of all evaluations) are in units of the median regret of a "
-        "first evaluation. The target is the median of all final regrets of a problem."
+        "first evaluation, and medians over problems, of which some have heavy tails. The target is the "
+        "median of all final regrets of a problem."
     )
     parts.append("Median regret at the end:\n\n" + problems_table(runs, names))
     if ours is not None and len(names) > 1:

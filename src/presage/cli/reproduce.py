@@ -1,10 +1,12 @@
 """`presage reproduce`: a seed's experiment in one command."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from presage.cli._studies import JsonOption
 from presage.errors import PresageError
 
 ELSEWHERE = {
@@ -24,6 +26,7 @@ def reproduce(
     python: Annotated[
         str | None, typer.Option("--python", metavar="PATH", help="One that has Optuna; this one if left out.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Run a seed's experiment and tell its results: a table, curves.png, and every run in FOLDER.
 
@@ -57,4 +60,7 @@ def reproduce(
     s5.figure(runs, shown).savefig(out / "curves.png", dpi=110)
     text = s5.markdown(runs, shown)
     (out / "ranks.md").write_text(text)
+    if as_json:
+        told = {after: dict(zip(shown, map(vars, ranks), strict=True)) for after, ranks in s5.ranks(runs).items()}
+        text = json.dumps({"mean ranks after": told}, indent=2) + "\n"
     typer.echo(text, nl=False)
