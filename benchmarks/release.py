@@ -173,6 +173,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=STEPS, default=STEPS, help="these steps; others as recorded")
     arguments = parser.parse_args()
     work = arguments.work.resolve()
+    sys.argv[1:] = [] if len(arguments.only) == len(STEPS) else ["--only", *arguments.only]  # no paths in records
     work.mkdir(parents=True, exist_ok=True)
     path = record.RESULTS / "release.json"
     result = json.loads(path.read_text())["result"] if path.exists() else {}
