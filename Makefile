@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-all lint bench clean
+.PHONY: run test test-all lint docs figures release-check bench clean
 
 run: .venv/installed
 	$(BIN)/presage demo
@@ -17,6 +17,17 @@ lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in build/site. The figures of the pages, made anew by the code beside them.
+docs: .venv/developing
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+figures: .venv/developing
+	$(BIN)/python tests/pages.py
+
+# Wheel and sdist, clean environments, lowest versions, extras, import time; benchmarks/results/release.json.
+release-check: .venv/developing
+	$(BIN)/python benchmarks/release.py
 
 # Needs the other libraries: pip install -e ".[peers]" in an environment given as PEERS=path/to/python.
 PEERS ?= $(BIN)/python

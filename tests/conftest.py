@@ -26,6 +26,7 @@ PRESENT = {
     "skopt": lambda: importlib.util.find_spec("skopt") is not None,
     "optuna": lambda: importlib.util.find_spec("optuna") is not None,
     "chromium": lambda: all(map(importlib.util.find_spec, ("playwright", "uvicorn"))) and shutil.which("chromium"),
+    "mkdocs": lambda: all(map(importlib.util.find_spec, ("mkdocs", "material", "mkdocstrings", "latex2mathml"))),
     "notebook": lambda: all(map(importlib.util.find_spec, ("nbclient", "ipykernel"))),
     "mpi": lambda: importlib.util.find_spec("mpi4py") is not None and shutil.which("mpiexec") is not None,
 }

@@ -248,3 +248,8 @@ def test_priors_are_laws(prior):
     # Kolmogorov-Smirnov: 1.95 / sqrt(n) is exceeded once in a thousand
     assert np.abs(np.sort(ranks) - (np.arange(4000) + 0.5) / 4000).max() < 1.95 / math.sqrt(4000)
     assert abs(np.interp(math.log(prior.median), u, below) - 0.5) < 1e-3
+
+
+def test_a_number_is_no_lengthscale():
+    with pytest.raises(TypeError, match=r"must be a prior .* but got 1\.5; .* Matern\(nu=1\.5\)"):
+        Matern(1.5)

@@ -27,10 +27,12 @@ def rates(
     expected improvement to expected cost that any rule for going on can reach. Arrays broadcast together.
 
     Args:
-        mean, stddev: of the final value.
+        mean: of the final value.
+        stddev: of the final value.
         informed: standard deviation of the final value after the look.
         best: the value to improve on.
-        now, later: costs up to the look and from there to the end.
+        now: cost up to the look.
+        later: cost from there to the end.
     """
     moved = np.sqrt(np.maximum(stddev**2 - informed**2, 0.0))
     left = np.maximum(informed, 1e-9)

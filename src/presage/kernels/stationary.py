@@ -76,6 +76,14 @@ class Stationary(Kernel):
     shared: bool = False
     on: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.lengthscale, Prior):  # Matern(1.5) is a natural mistake
+            name = type(self).__name__
+            raise TypeError(
+                f"the lengthscale of {name} must be a prior such as presage.priors.LogNormal(0.5), but got "
+                f"{self.lengthscale!r}; give other settings by name, as in Matern(nu=1.5)"
+            )
+
     @property
     def rough(self) -> bool:
         """Whether the correlation falls from 1 like a distance, so that 1e-16 in its square would be 1e-8."""

@@ -231,7 +231,8 @@ class EnsembleRegressor(RegressorMixin, _EnsembleEstimator):
     """The mean of sparse networks; inputs and values are standardised inside.
 
     Parameters:
-        depth, width: hidden layers, and units of each.
+        depth: hidden layers.
+        width: units of each.
         members: how many networks.
         keep: probability that a weight or bias exists.
         activation: relu, tanh or silu.
