@@ -8,7 +8,7 @@ run: .venv/installed
 	$(BIN)/presage demo
 
 test: .venv/developing lint
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" --durations 25
 
 test-all: .venv/developing lint
 	$(BIN)/python -m pytest -n 3 --dist worksteal
