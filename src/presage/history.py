@@ -94,7 +94,7 @@ class History:
         takes = self._take
         for seq, payload in events:
             kind = payload.get("type")
-            take = takes.get(kind) if isinstance(kind, str) else None
+            take = takes.get(kind) if type(kind) is str else None
             if seq != self.seq + 1 or take is None or (kind == "created") != (seq == 1):
                 raise StorageError(
                     f"event {self.seq + 1} must come next and be known, but got {seq}: {_short(payload)}; "
@@ -156,7 +156,9 @@ class History:
 
     def _on_suggested(self, payload: dict[str, Any]) -> None:
         number, owner = payload["number"], intern(str(payload["owner"]))  # few owners, many trials
-        at, latency = _number(payload["at"]), _number(payload.get("latency", 0.0))
+        at, latency = payload["at"], payload.get("latency", 0.0)
+        if type(at) is not float or type(latency) is not float or not isfinite(at + latency):
+            at, latency = _number(at), _number(latency)
         self._add(number, payload["params"], {"source": str(payload["source"]), "suggested": at, "latency": latency})
         self.owners[number] = self.ran_by[number] = owner
         self.handed[number] = 1
@@ -195,7 +197,9 @@ class History:
 
     def _on_told(self, payload: dict[str, Any]) -> None:
         stddev = payload.get("stddev")
-        values = tuple(map(_number, payload["values"]))
+        values = tuple(payload["values"])
+        if len(values) != 1 or type(values[0]) is not float or not isfinite(values[0]):
+            values = tuple(map(_number, values))
         fields: dict[str, Any] = {"state": "complete", "values": values}
         if stddev is not None:
             fields["stddev"] = _number(stddev)
