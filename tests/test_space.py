@@ -275,7 +275,7 @@ WRONG_SPACES = {
     "a tuple": (lambda: Space({"x": (0, 1)}), "write presage.Float(low, high)", "(0, 1)"),
     "no name": (lambda: Space({"": X}), "name must be a non-empty string", "''"),
     "all constant": (lambda: Space({"x": Constant(1)}), "at least one dimension must be free", "Constant"),
-    "bounds swapped": (lambda: Float(3, 1), "low < high must hold", "low=3.0, high=1.0"),
+    "bounds swapped": (lambda: Float(3, 1), "low < high must hold", "low=3.0, high=1.0; swap them"),
     "bounds equal": (lambda: Int(2, 2), "low < high must hold", "is a Constant"),
     "NaN bound": (lambda: Float(math.nan, 1), "low must be a finite number", "nan"),
     "infinite bound": (lambda: Float(0, math.inf), "high must be a finite number", "inf"),

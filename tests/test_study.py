@@ -105,7 +105,7 @@ def test_a_value_that_is_not_finite_is_a_failure(value):
     study.tell(study.ask(), value)
     (trial,) = study.trials
     assert (trial.state, trial.value, trial.failure.kind) == ("failed", None, "invalid")
-    with pytest.raises(StudyError, match="must have a complete trial"):
+    with pytest.raises(StudyError, match=r"must have a complete trial.*1 failed, the last: a value must be"):
         _ = study.best
 
 

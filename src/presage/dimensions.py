@@ -41,7 +41,8 @@ def _whole(value: Any, what: str) -> int:
 
 def _check_bounds(low: float, high: float, log: bool, smallest: float) -> None:
     if not low < high:
-        raise SpaceError(f"low < high must hold, but got low={low}, high={high}; one single value is a Constant")
+        remedy = "one single value is a Constant" if low == high else "swap them"
+        raise SpaceError(f"low < high must hold, but got low={low}, high={high}; {remedy}")
     if log and low < smallest:
         rule = "low > 0" if smallest < 1 else "low >= 1"
         raise SpaceError(f"{rule} must hold with log=True, but got low={low}; raise low or leave log out")

@@ -166,7 +166,11 @@ class Study:
         with self._lock:
             self._sync()
             if self._history.best is None:
-                raise StudyError(f"study {self.name!r} must have a complete trial to have a best one, but has none yet")
+                failures = [trial.failure for trial in self._history.trials if trial.failure]
+                last = f"; {len(failures)} failed, the last: {failures[-1].message}" if failures else ""
+                raise StudyError(
+                    f"study {self.name!r} must have a complete trial to have a best one, but has none yet{last}"
+                )
             return self._history.trials[self._history.best]
 
     @property

@@ -44,7 +44,7 @@ def run(
     what: Annotated[list[str], typer.Argument(metavar="MODULE:FUNCTION | -- COMMAND", help="What to tune.")],
     param: Annotated[list[str], _search("--param", "-p", unit="NAME=KIND:...", help=PARAM_HELP)] = [],  # noqa: B006
     start: Annotated[
-        list[str], _search("--start", unit="NAME=VALUE,...", help="A point to try first; may be repeated.")
+        list[str], _search("--start", unit="NAME=VALUE,...", help="What a new study tries first; may be repeated.")
     ] = [],  # noqa: B006
     maximize: Annotated[bool, _search("--maximize", help="Look for the largest value, not the least.")] = False,
     json_field: Annotated[str | None, _search("--json-field", unit="FIELD", help=JSON_HELP)] = None,

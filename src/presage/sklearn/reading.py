@@ -14,7 +14,7 @@ from presage.space import Space
 __all__ = ["Reading", "read"]
 
 WHICH = "(subspace)"  # no parameter of an estimator can have such a name
-TAIL = 0.001  # of an unbounded law that is cut off on either side
+TAIL = 0.001  # of a law that is cut off on either side
 Undo = Callable[[Any], Any]
 
 
@@ -176,8 +176,8 @@ def _distribution(law: Any) -> tuple[Dimension, Undo | None]:
         return Float(float(low), float(high)), None
     if name in ("loguniform", "reciprocal") and np.isclose(law.median() ** 2, low * high, rtol=1e-9):
         return Float(float(low), float(high), log=True), None
-    ends = [float(law.ppf(TAIL)) if np.isinf(low) else low, float(law.ppf(1.0 - TAIL)) if np.isinf(high) else high]
     if hasattr(law.dist, "pmf"):
+        ends = [law.ppf(TAIL) if np.isinf(low) else low, law.ppf(1.0 - TAIL) if np.isinf(high) else high]
         return Int(int(ends[0]), int(ends[1])), None
-    least, most = (TAIL if np.isinf(low) else 0.0), (1.0 - TAIL if np.isinf(high) else 1.0)
-    return Float(least, most), lambda share: float(law.ppf(share))
+    # Without the ends: a draw never is one, and an estimator may refuse it, such as the C of 0 of an exponential law.
+    return Float(TAIL, 1.0 - TAIL), lambda share: float(law.ppf(share))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_method_params, indexable
 
 from presage.errors import StudyError
 from presage.sklearn.candidates import Run
-from presage.sklearn.reading import Reading, read
+from presage.sklearn.reading import WHICH, Reading, read
 from presage.space import Space
 from presage.storage import MemoryStorage, Storage
 from presage.study import Study, load_study
@@ -160,6 +160,7 @@ class BayesSearchCV(BaseSearchCV):
                 return out
 
             reading = read(self.search_spaces)
+            self._check_names(reading)
             run = Run(self, evaluate, reading, self._study(reading))
             wanted = self.n_iter if reading.trials is None else reading.trials
             if self.verbose > 0:
@@ -193,6 +194,13 @@ class BayesSearchCV(BaseSearchCV):
         self.refit_time_ = time.perf_counter() - began
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+    def _check_names(self, reading: Reading) -> None:
+        """Refuse what the estimator lacks, as it would itself, before a storage has a study with such a space."""
+        names = {reading.names.get(name, name) for name in reading.space} - {WHICH}
+        for name in sorted(names - set(self.estimator.get_params())):
+            if not any(name.startswith(f"{other}__") for other in names):  # or a candidate may have it
+                clone(self.estimator).set_params(**{name: None})
 
     def _study(self, reading: Reading) -> Study:
         state = self.random_state
