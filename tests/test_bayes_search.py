@@ -441,6 +441,11 @@ def test_a_search_is_taken_up_again(tmp_path):
     np.testing.assert_array_equal(again.cv_results_["mean_fit_time"], parts.cv_results_["mean_fit_time"])
     with pytest.raises(StudyError, match="3 folds, but cv gives 4"):
         BayesSearchCV(SVC(), SVM, cv=4, storage=tmp_path / "parts.db", name="svm").fit(*IRIS)
+    with pytest.raises(StudyError, match="data and the scoring that it began with"):
+        search(13, "parts.db", scoring="f1_macro")
+    other = BayesSearchCV(SVC(), SVM, cv=3, storage=tmp_path / "parts.db", name="svm")
+    with pytest.raises(StudyError, match="give another name="):
+        other.fit(IRIS[0][::-1], IRIS[1])
 
 
 def test_a_misspelt_name_leaves_no_study_behind(tmp_path):
@@ -464,7 +469,7 @@ def test_what_another_process_ran_meanwhile_is_in_the_table(tmp_path):
     def score(model, X, y):
         if not others:
             others.append(None)
-            others.append(BayesSearchCV(SVC(), SVM, n_iter=3, **settings).fit(*IRIS))
+            others.append(BayesSearchCV(SVC(), SVM, n_iter=3, scoring=score, **settings).fit(*IRIS))
         return model.score(X, y)
 
     mine = BayesSearchCV(SVC(), SVM, n_iter=6, scoring=score, **settings).fit(*IRIS)

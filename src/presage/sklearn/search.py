@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from joblib import hash as joblib_hash
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
@@ -36,6 +37,7 @@ SCIKIT_OPTIMIZE = {
     "acq_func": ("acquisition", {"EI": "ei", "LCB": "lcb", "PI": "pi", "GP_HEDGE": "auto"}),
     "n_initial_points": ("initial", {}),
 }
+TASK = "BayesSearchCV: data"  # begins the note that says what a stored study's scores are of
 
 
 class BayesSearchCV(BaseSearchCV):
@@ -161,7 +163,10 @@ class BayesSearchCV(BaseSearchCV):
 
             reading = read(self.search_spaces)
             self._check_names(reading)
-            run = Run(self, evaluate, reading, self._study(reading))
+            study = self._study(reading)
+            if self.storage is not None:
+                self._check_task(study, X, y)
+            run = Run(self, evaluate, reading, study)
             wanted = self.n_iter if reading.trials is None else reading.trials
             if self.verbose > 0:
                 print(f"Fitting {len(splits)} folds for each of {wanted} candidates")
@@ -201,6 +206,21 @@ class BayesSearchCV(BaseSearchCV):
         for name in sorted(names - set(self.estimator.get_params())):
             if not any(name.startswith(f"{other}__") for other in names):  # or a candidate may have it
                 clone(self.estimator).set_params(**{name: None})
+
+    def _check_task(self, study: Study, X: Any, y: Any) -> None:
+        """Refuse to go on with scores of other data or another scoring; a study's note says what they are of."""
+        scoring = getattr(self.scoring, "__name__", None) or (
+            self.scoring if isinstance(self.scoring, str | None) else sorted(map(str, self.scoring))
+        )
+        mark = f"{TASK} {joblib_hash((X, y))}, scoring {scoring}"
+        known = [note["text"] for note in study.notes if note["text"].startswith(TASK)]
+        if known and mark not in known:
+            raise StudyError(
+                "a stored search must go on with the data and the scoring that it began with, but study "
+                f"{study.name!r} has scores of others; give another name="
+            )
+        if not known:
+            study.note(mark)
 
     def _study(self, reading: Reading) -> Study:
         state = self.random_state
