@@ -155,12 +155,20 @@ def lowest(work: Path) -> dict[str, Any]:
     """The core tests with the lowest versions. What they warn of is theirs: a warning is no error here."""
     (wheel,) = (work / "dist").glob("*.whl")
     python = environment(work / "lowest")
-    install(python, "-c", ROOT / "constraints-min.txt", f"{wheel}[postgres,dashboard]", "pytest", "hypothesis")
+    install(
+        python,
+        "-c",
+        ROOT / "constraints-min.txt",
+        f"{wheel}[postgres,dashboard]",
+        "pytest",
+        "pytest-xdist",
+        "hypothesis",
+    )
     with tempfile.TemporaryDirectory() as folder:  # the tests without the sources beside them
         shutil.copytree(ROOT / "tests", Path(folder) / "tests")
         shutil.copy(ROOT / "pyproject.toml", folder)
         told = run(
-            python, "-m", "pytest", "-q", "-m", "not slow", "-W", "default", "-p", "no:cacheprovider",
+            python, "-m", "pytest", "-q", "-n", "2", "-m", "not slow", "-W", "default", "-p", "no:cacheprovider",
             *(f"tests/test_{name}.py" for name in CORE), cwd=folder, env=outside(),
         )  # fmt: skip
     pins = re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints-min.txt").read_text(), re.MULTILINE)
