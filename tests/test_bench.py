@@ -470,3 +470,21 @@ def test_what_cannot_be_reproduced_says_where_it_is():
     result = CliRunner().invoke(app, ["reproduce", "s1"])
     assert result.exit_code == 1
     assert "benchmarks/s1.py" in result.stderr
+
+
+def test_records_name_no_path_of_the_machine(monkeypatch):
+    from presage.cli.bench import _command
+
+    typed = [
+        "bench",
+        "run",
+        "--out",
+        "/home/me/runs/one",
+        "--python",
+        "ax=/opt/ax/bin/python",
+        "--out=/a/b",
+        "-o",
+        "here/it",
+    ]
+    monkeypatch.setattr(sys, "argv", ["presage", *typed])
+    assert _command() == "presage bench run --out one --python ax=python --out=b -o here/it"

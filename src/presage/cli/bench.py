@@ -1,5 +1,6 @@
 """`presage bench`: methods compared on problems whose minima are known."""
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -125,13 +126,8 @@ def run(
 
 
 def _command() -> str:
-    """What was typed, without the machine's own paths to interpreters."""
-    words = ["presage", *sys.argv[1:]]
-    shown = [
-        f"{word.partition('=')[0]}=PYTHON" if before == "--python" else word
-        for before, word in zip(["", *words], words, strict=False)
-    ]
-    return shlex.join(shown)
+    """What was typed; of paths that only this machine has, the last part."""
+    return shlex.join(["presage", *(re.sub(r"(^|=)/.*/", r"\1", word) for word in sys.argv[1:])])
 
 
 class Progress:
