@@ -1,8 +1,8 @@
 """The growing inverse factor, and when hyperparameters are found anew."""
 
 import math
-import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -77,24 +77,26 @@ def test_no_more_is_remembered_than_allowed(monkeypatch):
     assert len(factor._factors) == 3
 
 
-def test_an_added_row_costs_a_square_of_their_number():
-    """Of the factor of all n rows, which costs n^3, an added row costs the less the more rows there are."""
-    share = {}
-    for n in (200, 1600):
-        at, noise = case(n + 8)
-        alone = []
-        for _ in range(3):
-            factor._factors.clear()
-            alone.append(_seconds(at[:n], noise[:n], n))
-        share[n] = min(_seconds(at[: n + i], noise[: n + i], n) for i in range(1, 9)) / min(alone)
-    assert share[1600] < 0.2
-    assert share[1600] < share[200]
+def test_an_added_row_costs_a_square_of_their_number(monkeypatch):
+    """Covariances with the earlier rows and a factor of itself alone; products of [n, n] with [n, 1] are left."""
+    covariances, factored = [], []
+    evaluate, cholesky = KERNEL.evaluate, factor.cholesky
 
+    def counted_evaluate(theta, a, b, axes):
+        covariances.append(len(a) * len(b))
+        return evaluate(theta, a, b, axes)
 
-def _seconds(at: np.ndarray, noise: np.ndarray, start: int) -> float:
-    began = time.perf_counter()
-    inverse(at, noise, start)
-    return time.perf_counter() - began
+    def counted_cholesky(K, level):
+        factored.append(len(K))
+        return cholesky(K, level)
+
+    counted = Mock(evaluate=counted_evaluate)
+    monkeypatch.setattr(factor, "cholesky", counted_cholesky)
+    at, noise = case(208)
+    for n in range(200, 208):
+        factor.inverse_factor(counted, AXES, THETA, at[:n], noise[:n], 200)
+    assert factored == [200] + [1] * 7
+    assert covariances == [200 * 200] + [c for n in range(200, 207) for c in (n, 1)]
 
 
 @pytest.mark.parametrize("surrogate", [GaussianProcess(), StudentTProcess(), automatic()], ids=["gp", "t", "auto"])
