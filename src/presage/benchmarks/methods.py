@@ -224,7 +224,7 @@ def code() -> str:
     import presage
 
     root = Path(presage.__file__).parent
-    skipped = {"benchmarks", "cli", "dashboard", "plots", "testing"}
+    skipped = {"benchmarks", "cli", "dashboard", "experiments", "plots", "testing"}
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root)

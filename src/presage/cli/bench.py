@@ -109,7 +109,7 @@ def run(
     with Progress(len(left)) as view:
         try:
             failed = run_all(
-                left, out, workers=jobs, command=_command(), seconds=seconds,
+                left, out, workers=jobs, command=typed(), seconds=seconds,
                 tell=view.tell,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -125,7 +125,7 @@ def run(
         raise PresageError(f"{len(failed)} runs failed; they are tried again next time")
 
 
-def _command() -> str:
+def typed() -> str:
     """What was typed; of paths that only this machine has, the last part."""
     return shlex.join(["presage", *(re.sub(r"(^|=)/.*/", r"\1", word) for word in sys.argv[1:])])
 
@@ -158,15 +158,24 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
-    def tell(self, job: "Job", result: "Record | Failed") -> None:
-        """A run has ended."""
+    def begin(self, what: str) -> None:
+        """Something long begins."""
+        self.bar.update(self.task, description=what)
+        if not self.seen:
+            typer.echo(what, err=True)
+
+    def step(self, said: str) -> None:
+        """One more is done."""
         self.count += 1
-        least = None if isinstance(result, tuple) else min(result["regret"])
-        ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
-        said = f"{job.method} on {job.problem}, seed {job.seed}: {ending}"
         self.bar.update(self.task, advance=1, description=said)
         if not self.seen:
             typer.echo(f"{self.count}/{self.total} {said}", err=True)
+
+    def tell(self, job: "Job", result: "Record | Failed") -> None:
+        """A run has ended."""
+        least = None if isinstance(result, tuple) else min(result["regret"])
+        ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
+        self.step(f"{job.method} on {job.problem}, seed {job.seed}: {ending}")
 
 
 @app.command()
