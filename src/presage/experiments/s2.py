@@ -41,8 +41,8 @@ def experiments(quick: bool, seeds: int | None = None) -> list[Experiment]:
     law = (60, 8, 300, 0.73) if quick else (160, 16, 600, 0.73)
     search = (6, 40, 10) if quick else (15, 100, 1)
     law_of = Experiment(
-        "s2_variance", "Theorem 3.3.1: the variance of an ensemble's mean is rho s^2 + s^2 (1 - rho) / N", (law,), variance,
-        _only, tell_variance, draw_variance,
+        "s2_variance", "Theorem 3.3.1: the variance of an ensemble's mean is rho s^2 + s^2 (1 - rho) / N", (law,),
+        variance, _only, tell_variance, draw_variance,
     )  # fmt: skip
     designs = [
         Experiment(

@@ -52,8 +52,8 @@ def experiments(quick: bool, seeds: int | None = None, data: Path | None = None)
     if not quick and data is None:
         raise PresageError(
             "the studies of S4 need its UCI sets, which presage does not ship: name a folder that holds "
-            f"{s4_studies.SETS[0]}/data.txt and so on with --data, or use --quick, which does with the diabetes data of "
-            "scikit-learn"
+            f"{s4_studies.SETS[0]}/data.txt and so on with --data, or use --quick, which does with the diabetes data "
+            "of scikit-learn"
         )
     sets = s4_studies.SETS if data is not None else (s4_studies.BUNDLED,)
     if data is not None:
