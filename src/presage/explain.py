@@ -217,8 +217,8 @@ def _acquisition(record: Record, proposer: ModelBased, facts: dict[str, Any]) ->
         )
     if facts["failures"]:
         said.append(
-            f"{_counted(facts['failures'], 'trial')} failed, so it is weighted by how likely a point is to succeed, and "
-            "points that would probably fail are ruled out."
+            f"{_counted(facts['failures'], 'trial')} failed, so it is weighted by how likely a point is to succeed, "
+            "and points that would probably fail are ruled out."
         )
     return Choice(_spaced(acquisition), " ".join(said))
 

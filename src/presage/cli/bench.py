@@ -34,6 +34,10 @@ MethodsOption = Annotated[
         help="With commas, as presage bench list tells; presage:gp:ei names a surrogate and an acquisition.",
     ),
 ]  # fmt: skip
+PythonOption = Annotated[
+    list[str] | None,
+    typer.Option("--python", metavar="METHOD=PATH", help="Run a peer in an interpreter of its own; repeatable."),
+]
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where results are, one file per method.")
 ]
@@ -77,10 +81,7 @@ def run(
     seeds: Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")] = "0:3",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
     out: OutOption = Path("bench"),
-    python: Annotated[
-        list[str] | None,
-        typer.Option("--python", metavar="METHOD=PATH", help="Run a peer in an interpreter of its own; repeatable."),
-    ] = None,
+    python: PythonOption = None,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0.0, help="Start nothing new after so long.")
     ] = None,
@@ -228,6 +229,53 @@ def plot(
     for name, draw in {"regrets": figures.curves, "ranks": figures.rank_curves}.items():
         draw(runs, shown).savefig(folder / f"{name}.png", dpi=110)
         typer.echo(folder / f"{name}.png")
+
+
+@app.command()
+def latency(
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", "-m", metavar="NAMES", help="With commas; every surrogate and peer, if left out."),
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="NUMBERS", help="Numbers of values, with commas.")
+    ] = "10,100,1000,10000,100000",
+    limit: Annotated[float, typer.Option("--limit", min=0.1, help="Seconds that one step of a cell may take.")] = 60.0,
+    out: OutOption = Path("latency"),
+    python: PythonOption = None,
+) -> None:  # fmt: skip
+    """Measure what a suggestion takes against the number of values, cold start included; one table, one figure.
+
+    What is measured is kept in FOLDER: the same command goes on where it was. Every method is given the same values
+    in a process of its own; one that exceeds the limit is not tried with more of them.
+
+    Example:
+      presage bench latency --python botorch=peers/bin/python --python hebo=hebo/bin/python
+    """
+    from presage.benchmarks import latency as measured
+    from presage.cli._output import err
+
+    known = (*measured.surrogates(), *measured.PEERS)
+    names = list(known) if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise PresageError(f"a method must be one of {', '.join(known)}, but got {name!r}")
+    if not all(part.strip().isdecimal() and int(part) > 1 for part in sizes.split(",")):
+        raise typer.BadParameter(f"sizes are whole numbers above 1 with commas, but got {sizes!r}")
+    wanted = [int(part) for part in sizes.split(",")]
+    with Progress(len(names) * len(wanted)) as view:
+        try:
+            found = measured.run(
+                names, out / "cells.jsonl", sizes=wanted, limit=limit, pythons=pythons_of(python or []),
+                command=typed(), tell=view.step,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            err().print(f"Stopped. The same command goes on from {out}.", style="yellow")
+            raise typer.Exit(130) from None
+    text = measured.markdown(found)
+    (out / "latency.md").write_text(text)
+    measured.figure(found).savefig(out / "latency.png", dpi=90)
+    typer.echo(text, nl=False)
 
 
 @app.command("list")
