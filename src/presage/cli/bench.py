@@ -34,6 +34,7 @@ MethodsOption = Annotated[
         help="With commas, as presage bench list tells; presage:gp:ei names a surrogate and an acquisition.",
     ),
 ]  # fmt: skip
+SeedsOption = Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")]
 PythonOption = Annotated[
     list[str] | None,
     typer.Option("--python", metavar="METHOD=PATH", help="Run a peer in an interpreter of its own; repeatable."),
@@ -78,7 +79,7 @@ def pythons_of(pairs: list[str]) -> dict[str, str]:
 def run(
     problems: ProblemsOption = "reported",
     methods: MethodsOption = "presage,random",
-    seeds: Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")] = "0:3",
+    seeds: SeedsOption = "0:3",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
     out: OutOption = Path("bench"),
     python: PythonOption = None,
@@ -229,6 +230,57 @@ def plot(
     for name, draw in {"regrets": figures.curves, "ranks": figures.rank_curves}.items():
         draw(runs, shown).savefig(folder / f"{name}.png", dpi=110)
         typer.echo(folder / f"{name}.png")
+
+
+@app.command()
+def ablate(
+    changes: Annotated[
+        str | None,
+        typer.Option("--changes", "-c", metavar="NAMES", help="With commas; all but hmc and gp-mcmc, if left out."),
+    ] = None,
+    seeds: SeedsOption = "0:3",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
+    out: OutOption = Path("ablations"),
+    problems: Annotated[
+        str | None, typer.Option("--problems", "-p", metavar="NAMES", help="Some of the development list only.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Change single choices of the default on the development list and tell what each is worth, as Markdown.
+
+    What is finished is kept in FOLDER: the same command goes on where it was. The reported list is not touched.
+
+    Example:
+      presage bench ablate --seeds 0:10 --jobs 8
+    """
+    from presage.benchmarks import ablations, records
+    from presage.benchmarks.problems import choose
+    from presage.benchmarks.runner import jobs_for
+    from presage.benchmarks.runner import run as run_all
+    from presage.benchmarks.summary import select
+    from presage.cli._output import err
+
+    names = list(ablations.USUAL) if changes is None else [c.strip() for c in changes.split(",") if c.strip()]
+    for name in names:
+        ablations.variant(name)
+    listed = [p.name for p in choose(ablations.LIST)]
+    chosen = listed if problems is None else [p.name for p in choose(problems)]
+    for name in chosen:
+        if name not in listed:
+            raise PresageError(f"choices are tried on {', '.join(listed)} only, but got {name!r}")
+    methods = [ablations.OURS, *(f"{ablations.OURS}@{name}" for name in names)]
+    wanted = list(jobs_for(chosen, methods, seeds_of(seeds), {}))
+    with Progress(len(wanted)) as view:
+        try:
+            failed = run_all(wanted, out, workers=jobs, command=typed(), tell=view.tell)
+        except KeyboardInterrupt:
+            err().print(f"Stopped. The same command goes on from {out}.", style="yellow")
+            raise typer.Exit(130) from None
+    for reason in dict.fromkeys(f"{f.job.method}: {f.reason}" for f in failed):
+        err().print(reason, style="red", soft_wrap=True)
+    runs, shown, _ = select(records.read(out), chosen, methods)
+    text = ablations.markdown(runs, shown)
+    (out / "ablations.md").write_text(text)
+    typer.echo(text, nl=False)
 
 
 @app.command()
