@@ -150,7 +150,7 @@ def tell_benchmark(traces: dict[str, Any]) -> Told:
     differs = (
         "The thesis gives curves, no numbers: 5,000 samples of a 50-50-50 network and a confidence bound there, 64 "
         "kept networks of two layers of 32 with log expected improvement here. In 50 repeats both of its failures are "
-        "gone, and its lead on Rosenbrock is too, our Gaussian process being better than the one it was compared with."
+        "gone; on Rosenbrock the two are level, and how near the thesis came cannot be read from its figure."
     )
     head = ("function", "evaluations", *METHODS.values())
     more = "Median distance from the minimum, quartiles in brackets:\n\n" + table(head, details)
