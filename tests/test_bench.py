@@ -501,7 +501,7 @@ def test_every_change_is_one(name):
     assert (settings[0] != settings[1]) or change.centre or change.together > 1
 
 
-@pytest.mark.parametrize("name", ["calm", "no-trend", "smoother", "centre", "batch-4-believed"])
+@pytest.mark.parametrize("name", ["smoother", "centre", "batch-4-believed"])
 def test_changes_can_be_run(name):
     session = start(f"presage@{name}", SMALL, 8, 0)
     for _ in range(8):
@@ -513,7 +513,7 @@ def test_changes_can_be_run(name):
 
 def test_batches_are_asked_for_together():
     session = start("presage@batch-4", SMALL, 12, 0)
-    for number in range(12):
+    for number in range(8):
         params = session.ask()
         assert len(session.study.trials) == 4 * (number // 4 + 1)
         session.tell(params["x"])
@@ -535,7 +535,13 @@ def test_ablations_are_told_against_the_default():
     assert gp.endswith("| 1 | 0 | 0 |")
 
 
-def test_ablations_stay_on_the_development_list(tmp_path):
+def test_ablations_stay_on_the_development_list(tmp_path, monkeypatch):
+    def run(jobs, folder, **more):
+        for job in jobs:
+            records.append(folder, made(job.problem, job.method, job.seed, [1.0] * 20))
+        return []
+
+    monkeypatch.setattr(runner, "run", run)
     said = call("ablate", "--changes", "ei", "-p", "forrester", "-s", "0", "--out", tmp_path).stdout
     assert "1 problems of the development list, 1 to 1 seeds" in said
     assert "EI, not its logarithm" in (tmp_path / "ablations.md").read_text()

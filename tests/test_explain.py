@@ -1,6 +1,7 @@
 """What a study says about itself is what it does."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ from typer.testing import CliRunner
 
 from presage import Choice, Float, Int, Space, Study
 from presage.cli._app import app
-from presage.explain import explain
+from presage.explain import _maximiser, explain
 from presage.functions import branin
 from presage.insight import Record
-from presage.proposers import TrustRegion
+from presage.proposers import ModelBased, TrustRegion
 from presage.surrogates import GaussianProcess
 
 SPACE = Space({"x": Float(-1.0, 1.0), "n": Int(1, 50), "kind": Choice(["a", "b"])})
@@ -26,11 +27,11 @@ def told(trials, space=branin.space, f=branin, **settings):
 
 
 def test_it_tells_the_figures_of_the_fit_in_use():
-    study = told(14)
+    study = told(10)
     said = study.explain()
     state = study._ledger.state()
     proposer = study._suggester.proposer
-    assert said.facts["values"] == 14
+    assert said.facts["values"] == 10
     # The scores that chose the member, by a fit of each to all values at the kept hyperparameters.
     kept = proposer.fit(state, study._history.observations(), rng=np.random.default_rng(0))[0]
     chosen = int(state["chosen"])
@@ -65,7 +66,7 @@ def test_before_there_is_a_model():
 
 def test_failures_running_trials_and_noise_are_told():
     study, rng = Study(branin.space, seed=0), np.random.default_rng(1)
-    for number in range(16):
+    for number in range(11):
         trial = study.ask()
         study.tell(trial, failed="no") if number == 4 else study.tell(trial, float(rng.standard_normal()))
     study.ask()
@@ -83,7 +84,6 @@ def test_failures_running_trials_and_noise_are_told():
         ("gp", "lcb", "surrogate", "As asked for."),
         ("gp", "lcb", "batch", "one after another"),
         ("random", "auto", "surrogate", "does not look at values"),
-        ("rf", "ei", "maximiser", "no derivatives"),
         ("auto", TrustRegion(), "proposer", "As asked for."),
         (GaussianProcess(), "auto", "surrogate", "As asked for."),
     ],
@@ -100,6 +100,12 @@ def test_small_spaces_are_tried_point_by_point():
     said = told(5, Space({"n": Int(1, 9)}), lambda p: abs(p["n"] - 4.0)).explain()
     assert said.facts["points"] == 9
     assert said.choices["maximiser"].chosen == "every point that is left"
+
+
+def test_without_derivatives_another_search_is_told():
+    facts = {"points": None, "kinds": {"Float": 2}}
+    rough = SimpleNamespace(differentiable=False)
+    assert _maximiser(ModelBased(), rough, facts).chosen == "CMA-ES from 8 starts"
 
 
 def call(*arguments, code=0):
