@@ -7,7 +7,7 @@ A case is a surrogate fitted to a random function at random points. The best kno
 random points, of climbs from 100 others (half from around the best observations), and of the default search itself.
 Counted are cases in which the default reaches 0.99 of the best known expected improvement. A value costs 5 us over a
 Gaussian process, 50 us over a forest and 300 us over a sampled network, so that fewer points are drawn for these
-(--points-of); each row says how many. Trees have no gradients: their 100 starts are improved by CMA-ES.
+(--points-of); trees have no gradients, and fewer starts are improved, by CMA-ES (--starts-of). Each row says how many.
 """
 
 import argparse
@@ -47,7 +47,9 @@ def case(number: int, surrogates: list[str]) -> tuple[str, str, int, int]:
     return surrogates[number % len(surrogates)], kind, d, int(rng.integers(5, 20 + 5 * d))
 
 
-def share(number: int, surrogates: list[str], points: int, points_of: dict[str, int]) -> dict[str, Any]:
+def share(
+    number: int, surrogates: list[str], points: int, points_of: dict[str, int], starts_of: dict[str, int]
+) -> dict[str, Any]:
     """One case: the default's expected improvement over the best known."""
     from presage import surrogates as models
     from presage.acquisitions import Context, LogExpectedImprovement
@@ -72,16 +74,16 @@ def share(number: int, surrogates: list[str], points: int, points_of: dict[str, 
     began = time.perf_counter()
     default = Maximiser()(values, gradients, domain, anchors, rng=np.random.default_rng([2, number]))[1][0]
     seconds = time.perf_counter() - began
-    points = points_of.get(name, points)
+    points, starts = points_of.get(name, points), starts_of.get(name, 100)
     most, left = -np.inf, points
     while left > 0:
         most = max(most, float(values(domain.random(min(left, 5000), rng)).max()))
         left -= 5000
-    thorough = replace(Maximiser(), spread=8192, local=4096, starts=100, evaluations=200, generations=40)
+    thorough = replace(Maximiser(), spread=8192, local=4096, starts=starts, evaluations=200)
     polished = thorough(values, gradients, domain, anchors, rng=rng)[1][0]
     best = max(most, polished, default)
     return {
-        "number": number, "surrogate": name, "space": kind, "d": d, "n": n, "points": points,
+        "number": number, "surrogate": name, "space": kind, "d": d, "n": n, "points": points, "starts": starts,
         "share": round(math.exp(default - best), 5), "seconds": round(seconds, 4),
         "random": round(math.exp(min(most - best, 0.0)), 5), "polished": round(math.exp(polished - best), 5),
     }  # fmt: skip
@@ -106,13 +108,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--points", type=int, default=1_000_000)
-    parser.add_argument("--points-of", nargs="*", default=["hmc=20000", "rf=100000", "et=100000", "gbm=100000"])
+    parser.add_argument("--points-of", nargs="*", default=["hmc=20000", "rf=20000", "et=20000", "gbm=20000"])
+    parser.add_argument("--starts-of", nargs="*", default=["rf=32", "et=32", "gbm=32"])
     parser.add_argument("--surrogates", nargs="*", default=usual)
     parser.add_argument("--only", nargs="*", type=int, help="numbers of cases to run, recorded or not")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no case after so long")
     parser.add_argument("--anew", action="store_true", help="forget the cases that were recorded before")
     arguments = parser.parse_args()
-    points_of = {name: int(count) for name, count in (pair.split("=") for pair in arguments.points_of)}
+    points_of, starts_of = (
+        {name: int(count) for name, count in (pair.split("=") for pair in pairs)}
+        for pairs in (arguments.points_of, arguments.starts_of)
+    )
     path = RESULTS / "maximiser.json"
     rows = [] if arguments.anew or not path.exists() else json.loads(path.read_text())["result"]["rows"]
     rows = [row for row in rows if row["number"] not in (arguments.only or [])]
@@ -122,7 +128,7 @@ def main() -> None:
             continue
         if time.perf_counter() - began > 60.0 * arguments.minutes:
             break
-        rows.append(share(number, arguments.surrogates, arguments.points, points_of))
+        rows.append(share(number, arguments.surrogates, arguments.points, points_of, starts_of))
         print(rows[-1], flush=True)
         write("maximiser", summary(rows))
     found = summary(rows)
