@@ -45,9 +45,9 @@ def slide(
             found = np.full(len(flat), -np.inf)
             if legal.any():
                 found[legal] = np.nan_to_num(values(flat[legal]), nan=-np.inf)
-            found = found.reshape(cells.shape)
-            best = found.argmax(axis=1)
-            value = found[np.arange(len(rows)), best]
+            table = found.reshape(cells.shape)
+            best = table.argmax(axis=1)
+            value = table[np.arange(len(rows)), best]
             better = value > worth[rows]
             points[rows[better], j] = cells[better, best[better]]
             worth[rows[better]] = value[better]
