@@ -196,6 +196,17 @@ def test_what_it_cannot_do_is_said(settings, words):
         LearnedCode(**settings)
 
 
+def test_examples_come_first_even_where_values_are_noisy():
+    """Then the model: four values on the surface are enough to begin with, whatever their own noise."""
+    place, proposer = domain(CUBE), LearnedCode(2, EXAMPLES.tolist(), whole=0, base=light())
+    x = surface(np.random.default_rng(2).random((4, 2)))
+    for n, source in ((3, None), (4, "code")):
+        data = observe(x[:n], np.arange(float(n)), place.columns, stddev=np.full(n, 5.0))
+        found = proposer.propose({}, data, place, 1, rng=np.random.default_rng(0))
+        assert found.info.get("source") == "code"
+        assert ("acquisition" in found.info) == (source is not None)
+
+
 def test_examples_must_have_the_columns_of_the_space():
     place = domain(CUBE)
     data = observe(np.zeros((0, D)), np.zeros(0), place.columns)

@@ -23,12 +23,14 @@ class Autoencoder(NamedTuple):
             other.
         low: least code of an example, [k].
         high: largest code of an example, [k].
+        variance: of the examples, all features together.
     """
 
     center: np.ndarray
     weights: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    variance: np.ndarray
 
     def encode(self, features: np.ndarray) -> np.ndarray:
         """Codes of features [n, D], in [0, 1]^k for the examples."""
@@ -126,7 +128,7 @@ def learn(
     weights = lbfgs.minimize(
         batch, start[None], -np.inf, np.inf, evaluations=evaluations, gradient_tol=1e-6, value_tol=1e-6
     ).x[0]
-    raw = Autoencoder(center, weights, np.zeros(k), np.ones(k)).encode(features)
+    raw = Autoencoder(center, weights, np.zeros(k), np.ones(k), np.array(variance)).encode(features)
     low, high = raw.min(axis=0), raw.max(axis=0)
     room = np.maximum(0.05 * (high - low), 1e-6)
-    return Autoencoder(center, weights, low - room, high + room)
+    return Autoencoder(center, weights, low - room, high + room, np.array(variance))

@@ -34,7 +34,7 @@ class LearnedCode(Proposer):
         dim: numbers in a code.
         examples: designs such as those looked for, as points of the unit cube (`space.encode`), [m, d].
         width: hidden units of the encoder and of the decoder.
-        whole: each so-manieth point is chosen in the whole space rather than in the code; 0 for none.
+        whole: one point out of so many is chosen in the whole space rather than in the code; 0 for none.
         base: model, acquisition and maximiser, used in the code and in the whole space.
         evaluations: of the loss when a code is learned.
     """
@@ -62,6 +62,7 @@ class LearnedCode(Proposer):
                     f"examples must lie in the unit cube, but go from {np.nanmin(examples):g} to "
                     f"{np.nanmax(examples):g}; use np.array([space.encode(params) for params in designs])"
                 )
+            object.__setattr__(self, "examples", examples)
 
     def propose(
         self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
@@ -77,14 +78,14 @@ class LearnedCode(Proposer):
         domain = replace(domain, taken=_Either(domain.taken, keys))
         place = inner(domain, lambda codes: to_cube(code, codes, axes), len(code.low))
         chosen, info = np.empty((0, len(axes))), {"source": "code"}
-        for i in range(count):
+        for _ in range(count):
             seen = coded(data, code, axes)
-            if self.examples is not None and (seen.noise < TRUSTED).sum() < len(code.low) + 2:
+            if self.examples is not None and (seen.noise - data.noise < TRUSTED).sum() < len(code.low) + 2:
                 some = rng.permutation(code.encode(axes.features(self.examples)))  # where designs are, to begin with
                 some = some[place.legal(some)]
                 points = place.fresh(some, 1)
                 image = domain.project(to_cube(code, points, axes))
-            elif self.whole and (len(data.y) + i) % self.whole == self.whole - 1:
+            elif self.whole and len(data.y) % self.whole == self.whole - 1:
                 image, state, info = self._chosen(state, data, domain, WHOLE, rng)
             else:
                 points, state, info = self._chosen(state, seen, place, MODEL, rng)
@@ -139,14 +140,13 @@ class _Either(Container[str]):
 def coded(data: Observations, code: Autoencoder, axes: Axes) -> Observations:
     """The table in codes; the farther a point lies from what its code stands for, the less its value is to be trusted.
 
-    A point as far off as random ones are from each other says nothing: its value has a noise of variance 1 and more.
+    Its noise grows by that distance, squared, over the variance of the examples: 1 and more where their mean would be as
+    good a guess as the code.
     """
     features = axes.features(data.x)
     codes = code.encode(features)
-    off = np.square(code.decode(codes) - features).sum(axis=1)
-    usual = np.square(features - features.mean(axis=0)).sum(axis=1).mean() if len(features) > 1 else np.inf
-    columns = (Column("continuous"),) * codes.shape[1]
-    return replace(data, x=codes, noise=data.noise + off / max(usual, 1e-12), columns=columns)
+    off = np.square(code.decode(codes) - features).sum(axis=1) / max(float(code.variance), 1e-12)
+    return replace(data, x=codes, noise=data.noise + off, columns=(Column("continuous"),) * codes.shape[1])
 
 
 def _worth(y: np.ndarray) -> np.ndarray:
