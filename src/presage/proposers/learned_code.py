@@ -140,8 +140,8 @@ class _Either(Container[str]):
 def coded(data: Observations, code: Autoencoder, axes: Axes) -> Observations:
     """The table in codes; the farther a point lies from what its code stands for, the less its value is to be trusted.
 
-    Its noise grows by that distance, squared, over the variance of the examples: 1 and more where their mean would be as
-    good a guess as the code.
+    Its noise grows by that distance, squared, over the variance of the examples: by 1 where their mean would be as good
+    a guess as the code.
     """
     features = axes.features(data.x)
     codes = code.encode(features)
