@@ -152,17 +152,17 @@ def test_evidence_is_the_density_of_the_values():
             return stats.multivariate_normal(np.zeros(len(y)), basis @ basis.T + np.diag(noise)).logpdf(y)
 
         constant = 0.5 * n * math.log(2 * math.pi)
-        value, gradient = jax.value_and_grad(evidence)(jnp.asarray(basis), jnp.asarray(y), jnp.asarray(noise))
+        value, gradient = jax.value_and_grad(evidence)(jnp.asarray(basis.T), jnp.asarray(y), jnp.asarray(noise))
         assert abs(value - constant - truth(basis)) < 1e-10
         for i in range(n):
             for j in range(width):
                 step = np.zeros_like(basis)
                 step[i, j] = 1e-5
-                assert abs(gradient[i, j] - (truth(basis + step) - truth(basis - step)) / 2e-5) < 1e-7
+                assert abs(gradient[j, i] - (truth(basis + step) - truth(basis - step)) / 2e-5) < 1e-7
         both = Regression.of(basis[None], y, noise[None])
         assert abs(both.evidence[0] - truth(basis)) < 1e-10
         padded = evidence(
-            jnp.pad(basis, ((0, 2), (0, 0))), jnp.pad(y, (0, 2)), jnp.pad(noise, (0, 2), constant_values=1)
+            jnp.pad(basis.T, ((0, 0), (0, 2))), jnp.pad(y, (0, 2)), jnp.pad(noise, (0, 2), constant_values=1)
         )
         assert abs(padded - value) < 1e-10
 
