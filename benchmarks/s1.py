@@ -169,9 +169,9 @@ def figures() -> None:
     network = Network(1, weight=scales, bias=(4.0, 1.0, 1.0, 1.0))
     data = Data(*(jnp.asarray(a, jnp.float32) for a in (x, y, np.zeros(20))), jnp.ones(20, bool))
     begin = jnp.asarray(network.draw(4, rng), jnp.float32)
-    draws = 120
+    draws = 500
     chains = sample(
-        HMC(most=64), network, data, begin, 0.02, jnp.ones(network.size), jax.random.key(0), 120, 1, draws=draws
+        HMC(most=64), network, data, begin, 0.02, jnp.ones(network.size), jax.random.key(0), 300, 1, draws=draws
     )
     weights = network.weights(np.asarray(chains.positions, float).reshape(-1, network.size))
     layer = Regression.of(network.basis(weights, x), y, np.full((4 * draws, 20), network.noise.median))
@@ -193,7 +193,7 @@ def figures() -> None:
     axes[0, 0].plot(at, mean, at, truth[1][::4], "k--", lw=0.8)
     axes[0, 0].plot(x[:, 0], y, "k.")
     axes[0, 0].set_title("mean and two standard deviations", fontsize=9)
-    axes[0, 1].plot(at, values[::100].T, lw=0.6)
+    axes[0, 1].plot(at, values[:: 4 * draws // 5].T, lw=0.6)
     axes[0, 1].plot(x[:, 0], y, "k.")
     axes[0, 1].set_title("single networks", fontsize=9)
     one = np.asarray(network.piece(np.asarray(chains.positions), "weight1"))[:, :, 0, 0]

@@ -320,7 +320,7 @@ class NetworkDraws(Draws):
 
 
 def to_columns(slope: np.ndarray, x: np.ndarray, columns: tuple[Column, ...]) -> np.ndarray:
-    """Derivatives in features [s, n, D] as derivatives in x, [s, n, d]: those of numbers come first and move with them."""
+    """Derivatives in features [s, n, D] as those in x, [s, n, d]: features of numbers come first and move with them."""
     numeric = [j for j, column in enumerate(columns) if column.kind != "categorical"]
     out = np.zeros((len(slope), *x.shape))
     out[..., numeric] = slope[..., : len(numeric)]
