@@ -57,13 +57,15 @@ def surrogate(method: str):  # type: ignore[no-untyped-def]
     """What a method's study is given."""
     if method in ("gp", "auto"):
         return method
-    from presage.inference.laws import CAUCHY, Gaussian
+    from presage.inference.laws import CAUCHY, Gaussian, LogNormal
     from presage.surrogates import HMCNetwork
 
     if method == "hmc":
         return HMCNetwork()
     # With Cauchy weights chains agree seldom; the networks themselves answer here, never the process instead of them.
-    return HMCNetwork(laws=(CAUCHY, Gaussian(), CAUCHY), trust=math.inf)
+    # Their tails make functions rough enough: the first layer's scale is half of that of Gaussian weights.
+    scales = (LogNormal(3.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
+    return HMCNetwork(laws=(CAUCHY, Gaussian(), CAUCHY), weight=scales, bias=(1.5, 1.0, 1.0), trust=math.inf)
 
 
 def ours(method: str, name: str, seed: int) -> list[float]:

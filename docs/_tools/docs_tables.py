@@ -160,11 +160,16 @@ def curve_models() -> str:
 
 
 def s1_regret() -> str:
-    """S1's benchmark, 50 repeats."""
+    """S1's benchmark."""
     importable()
     from s1 import problem
 
-    methods = {"hmc": "sampled networks", "cauchy": "with Cauchy weights", "gp": "Gaussian process"}
+    methods = {
+        "hmc": "sampled networks",
+        "cauchy": "with Cauchy weights",
+        "gp": "Gaussian process",
+        "skopt": "scikit-optimize",
+    }
     traces = {method: record(f"s1_{method}")["traces"] for method in methods}
     rows = []
     for name in traces["gp"]:
