@@ -200,7 +200,7 @@ def reproduced(name: str) -> Any:
     if path.exists():
         return json.loads(path.read_text())["result"]
     if name == "s1_benchmark":
-        return {method: record(f"s1_{method}")["traces"] for method in ("hmc", "cauchy", "gp")}
+        return {method: record(f"s1_{method}")["traces"] for method in ("hmc", "cauchy", "gp", "skopt")}
     earlier = {
         "s1_posterior": "s1_figures",
         "s3_regret": "neural_seed",
