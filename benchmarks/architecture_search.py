@@ -253,7 +253,8 @@ def do_tell(args: argparse.Namespace) -> None:
         "seeds not seen.", "",
         "The default begins with three networks that did best on the other seven tables (`known`). That it completes "
         "the first of them at once, the rungs, and how much less it expects of the ends of the range of widths were "
-        "chosen on seeds 100 to 107 of the same tables; the prior medians of its curve model are from fits to seeds 100 to 103; earlier defaults were seen on all 32 seeds. "
+        "chosen on seeds 100 to 107 of the same tables; the prior medians of its curve model are from fits to seeds "
+        "100 to 103; earlier defaults were seen on all 32 seeds. "
         "What random search needs to reach the best 5 % is the median over 200 orders for each seed.", "",
     ]  # fmt: skip
     for kind, sets in result.items():

@@ -5,9 +5,9 @@
 
 One figure for each set. Left: algorithm 2 on GPAR over three stages, by acquisition and by how many samples estimate a
 mean and a variance; a point is one stage of one network, as in the document. Right: the same algorithm on final values
-alone, where a point is a whole training. Random search and presage's default (a point is one of its moves) stand in both
-columns. Above: the mean over seeds of the best final validation log-likelihood so far, with its standard error; below: its
-standard deviation.
+alone, where a point is a whole training. Random search and presage's default (a point is one of its moves) stand in
+both columns. Above: the mean over seeds of the best final validation log-likelihood so far, with its standard error;
+below: its standard deviation.
 """
 
 import argparse

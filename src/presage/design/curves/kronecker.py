@@ -21,7 +21,6 @@ from scipy.linalg import lapack
 from presage import lbfgs
 from presage.design.curves.base import CurveFit, CurveModel, CurvePosterior, Curves, Squash
 from presage.kernels import Axes, Kernel, Matern
-from presage.observations import Column
 from presage.priors import Block, LogNormal, Priors
 from presage.surrogates.base import Marginal, State
 from presage.surrogates.gaussian import cholesky
@@ -426,6 +425,7 @@ def outwards(curves: Curves) -> np.ndarray:
     Categories have no ends, and whole numbers with few levels (depths) have nothing else.
 
     Example:
+        >>> from presage.observations import Column
         >>> x = np.array([[0.0, 0.5], [1.0, 0.0], [0.5, 0.75]])
         >>> outwards(Curves(x, np.array([1]), x[:, :1], (Column("ordinal", 3), Column("continuous"))))
         array([0.    , 1.    , 0.0625])
