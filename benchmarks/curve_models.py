@@ -49,7 +49,8 @@ def models(args: argparse.Namespace) -> dict[str, Any]:
     for share in (0.5, 0.1):
         for name in args.sets:
             row: dict[str, Any] = {}
-            for label, model in MODELS.items():
+            for label in args.models:
+                model = MODELS[label]
                 began, found = time.process_time(), []
                 for seed in range(args.seeds):
                     curves, ends = cut(name, seed, share)
@@ -169,7 +170,8 @@ def main() -> None:
     parser.add_argument("what", choices=("models", "gpar"))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
-    parser.add_argument("--add", action="store_true", help="keep what is recorded of other sets")
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--add", action="store_true", help="keep what is recorded of other sets and models")
     args = parser.parse_args()
     if args.what == "gpar":
         told = gpar(args)
@@ -179,7 +181,8 @@ def main() -> None:
     told = models(args)
     path = record.RESULTS / "curve_models.json"
     if args.add and path.exists():
-        told = json.loads(path.read_text())["result"] | told
+        known = json.loads(path.read_text())["result"]
+        told = {name: known.get(name, {}) | told.get(name, {}) for name in {**known, **told}}
     record.write("curve_models", told)
     title = f"Mean log density of held-out values, `python benchmarks/curve_models.py models`, {args.seeds} seeds"
     (record.RESULTS / "curve_models.md").write_text(markdown(title, dict(sorted(told.items()))))
