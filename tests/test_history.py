@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -253,3 +253,24 @@ def test_a_new_choice_or_dimension_leaves_the_meaning_of_old_trials():
     assert np.allclose(data.x, [[0.25, 5 / 6, 0.3], [0.125, 1 / 2, 0.3]], rtol=1e-15)
     study.tell_many([{"x": 0.5, "c": "b", "n": 1}], [3.0])  # the same point as trial 0
     assert sorted(study._history.tried.values()) == [1, 2]
+
+
+@pytest.mark.parametrize("wrong", [None, {"x": 2.0}, {"x": math.nan}, {"x": "0.5"}, {"y": 0.5}, [0.5]], ids=str)
+def test_many_events_at_once_are_the_same_as_one_by_one(wrong):
+    study = Study({"x": Float(0, 1)}, surrogate="random", seed=0)
+    for _ in range(6):
+        study.tell(study.ask(), 1.0)
+    study.ask()
+    events = study.storage.read(study.name)
+    if wrong is not None:
+        seq, payload = events[7]
+        events[7] = Event(seq, {**payload, "params": wrong})
+    at_once, by_one = History(), History()
+    with pytest.raises(StorageError) if wrong is not None else nullcontext():
+        for event in events:
+            by_one.apply(event)
+    with pytest.raises(StorageError) if wrong is not None else nullcontext():
+        at_once.apply(events[0])
+        at_once.apply(*events[1:])
+    assert facts(at_once) == facts(by_one)
+    assert len(by_one.trials) == (7 if wrong is None else 3)

@@ -361,3 +361,39 @@ def test_large_whole_numbers_survive_a_log_axis(low, above):
 def test_the_first_levels_of_a_log_axis_are_apart():
     axis = Int(1, 2**44, log=True)
     assert [axis.decode(axis.encode(v)) for v in range(1, 200)] == list(range(1, 200))
+
+
+PLAIN = Space({"x": Float(0, 1), "n": Int(1, 9), "c": Choice(["a", "b"])})
+GOOD = {"x": 0.5, "n": 3, "c": "a"}
+
+
+@pytest.mark.parametrize(
+    ("params", "sure"),
+    [
+        (GOOD, True),
+        ({"x": 1.0, "n": 9, "c": "b"}, True),
+        ({"x": math.nan, "n": 3, "c": "a"}, False),
+        ({"x": 1, "n": 3, "c": "a"}, False),  # legal, but not as it is: 1 becomes 1.0
+        ({"x": 0.5, "n": True, "c": "a"}, False),
+        ({"x": 0.5, "n": 10, "c": "a"}, False),
+        ({"x": -0.1, "n": 3, "c": "a"}, False),
+        ({"x": 0.5, "n": 3, "c": "z"}, False),
+        ({"n": 3, "x": 0.5, "c": "a"}, False),  # legal, but in another order
+        ({"x": 0.5, "n": 3}, False),
+        ({"x": [0.5], "n": 3, "c": "a"}, False),
+        (None, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_what_is_seen_at_one_glance_is_what_a_closer_look_says(params, sure, where):
+    many = [dict(GOOD), dict(GOOD)]
+    many.insert(where, params)
+    assert PLAIN.surely(many) is sure
+    if sure:
+        assert [PLAIN.complete(one) for one in many] == many
+
+
+def test_spaces_with_more_to_them_take_a_closer_look():
+    for axis in (Float(0, 1, step=0.5), Int(0, 4, step=2), Constant(1)):
+        assert not Space({"x": Float(0, 1), "y": axis}).surely([{"x": 0.5, "y": 1}])

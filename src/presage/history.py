@@ -63,6 +63,7 @@ class History:
         self.since_best = 0
         self._constraints = tuple(constraints)
         self._unseen: int | None = None  # trials from this number on were made in the catching up that is under way
+        self._sound = False  # the points of the events that are being taken in were looked at together
         self._respaced = False  # the space is another than some trials were made in
         self._early: set[int] = set()  # trials that failed before any had a value
         self._points: list[np.ndarray] = []
@@ -92,6 +93,7 @@ class History:
     def apply(self, *events: Event) -> None:
         """Take in the next events; StorageError for one that cannot be."""
         takes = self._take
+        self._sound = len(events) > 1 and self.seq > 0 and self._surely(events)
         for seq, payload in events:
             kind = payload.get("type")
             take = takes.get(kind) if type(kind) is str else None
@@ -108,6 +110,17 @@ class History:
                     "the storage was damaged or edited: restore it from a copy"
                 ) from error
             self.seq = seq
+
+    def _surely(self, events: tuple[Event, ...]) -> bool:
+        """Whether all suggested points are legal as they are, seen at one glance; False where that cannot be said."""
+        points = []
+        for _, payload in events:
+            kind = payload.get("type")
+            if kind == "suggested":
+                points.append(payload.get("params"))
+            elif kind == "space" or kind == "created":
+                return False
+        return bool(points) and self.space.surely(points)
 
     def _on_created(self, payload: dict[str, Any]) -> None:
         if payload.get("format", 1) > FORMAT:
@@ -139,7 +152,7 @@ class History:
     def _add(self, number: Any, params: dict[str, Any], fields: dict[str, Any]) -> None:
         if type(number) is not int or number != len(self.trials):
             raise StorageError(f"trial {len(self.trials)} must come next, but got {_short(number)}")
-        fields["number"], fields["params"] = number, self.space.complete(params)
+        fields["number"], fields["params"] = number, dict(params) if self._sound else self.space.complete(params)
         self.trials.append(Trial.quick(fields))
 
     def _number(self, payload: dict[str, Any]) -> int:
@@ -196,13 +209,12 @@ class History:
             self._change(number, {"reports": [*self.trials[number].reports[:first], *new]})
 
     def _on_told(self, payload: dict[str, Any]) -> None:
-        stddev = payload.get("stddev")
         values = tuple(payload["values"])
         if len(values) != 1 or type(values[0]) is not float or not isfinite(values[0]):
             values = tuple(map(_number, values))
         fields: dict[str, Any] = {"state": "complete", "values": values}
-        if stddev is not None:
-            fields["stddev"] = _number(stddev)
+        if payload.get("stddev") is not None:
+            fields["stddev"] = _number(payload["stddev"])
         if "metrics" in payload:
             fields["metrics"] = {str(name): _number(value) for name, value in payload["metrics"].items()}
         self._finish(payload, fields)
@@ -215,7 +227,7 @@ class History:
 
     def _finish(self, payload: dict[str, Any], fields: dict[str, Any]) -> None:
         number = self._number(payload)
-        trial = self.trials[number]
+        trial, at = self.trials[number], payload["at"]
         if trial.finished is not None:
             raise ValueError(f"trial {number} ended before")
         if payload.get("reports"):
@@ -223,7 +235,7 @@ class History:
         if "late" in payload:  # its worker had lost it, and was the first to tell all the same
             value = fields["values"][0] if "values" in fields else None
             fields["late"] = (*trial.late, Late(int(payload["late"]), value, True))
-        fields["finished"] = _number(payload["at"])
+        fields["finished"] = at if type(at) is float and isfinite(at) else _number(at)
         self._change(number, fields)
         self.owners.pop(number, None)
         self.waiting.discard(number)

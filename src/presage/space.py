@@ -1,6 +1,7 @@
 """The search space: the only place where users' values and points of the unit cube meet."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -213,6 +214,21 @@ class Space(Mapping[str, Dimension]):
                     f"params must name {name!r}, but got {dict(params)}; give it, or give the dimension a default"
                 )
         return full
+
+    def surely(self, many: Sequence[Any]) -> bool:
+        """Whether all of them are legal and complete as they are; False also where only `complete` can tell."""
+        if self._quick is None or set(map(type, many)) != {dict}:
+            return False
+        names, kinds, checks = self._quick
+        if set(map(tuple, many)) != {names}:
+            return False
+        columns = zip(*(params.values() for params in many), strict=True)
+        return all(
+            set(map(type, column)) == {kind}
+            and (low <= min(column) and max(column) <= high if texts is None else texts.issuperset(column))
+            and (kind is not float or math.isfinite(sum(column)))  # a NaN hides from min and max
+            for column, kind, (low, high, texts) in zip(columns, kinds, checks, strict=True)
+        )
 
     def _exists(self, name: str, params: Params) -> bool:
         # By JSON text, in which True is not 1.

@@ -29,6 +29,7 @@ from presage.storage.schema import states as _states
 from presage.storage.schema import studies as _studies
 
 ALL = 2**62  # rows
+_objects = msgspec.json.Decoder(list[dict[str, Any]])
 
 # FOR UPDATE is the row lock that orders the writers of a study; SQLite, which locks the whole file, leaves it out.
 _name, _study = sa.bindparam("name", type_=sa.Text), sa.bindparam("of", type_=sa.Integer)
@@ -306,13 +307,13 @@ def decode_events(study: str, place: str, seqs: Sequence[int], texts: Sequence[A
     """Events from their JSON, or a StorageError that names the one that is none."""
     try:
         joined = f"[{','.join(texts)}]"  # in one piece, and not by json: six times as fast, for a study of 1e5 trials
-        payloads = msgspec.json.decode(joined)  # fails where the file had bytes that are no text
-        whole = len(payloads) == len(texts) and set(map(type, payloads)) == {dict}
+        payloads = _objects.decode(joined)  # fails where the file had bytes that are no text
+        whole = len(payloads) == len(texts)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         whole = False
     if not whole:
         payloads = [_decode(study, place, seq, text) for seq, text in zip(seqs, texts, strict=True)]
-    return list(map(Event, seqs, payloads))
+    return list(map(Event._make, zip(seqs, payloads, strict=True)))
 
 
 def _decode(study: str, place: str, seq: Any, text: Any) -> dict[str, Any]:
