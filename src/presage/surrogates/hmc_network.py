@@ -64,7 +64,7 @@ class HMCNetwork(Surrogate):
     weight: tuple[LogNormal, ...] = (LogNormal(6.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
     bias: tuple[float, ...] = (3.0, 1.0, 1.0)
     noise: LogNormal = NOISE
-    smallest_noise: float = 1e-7
+    smallest_noise: float = 1e-6
     warp: bool = True
     sampler: Sampler = field(default_factory=lambda: HMC(most=24))
     chains: int = 4
