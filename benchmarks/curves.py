@@ -24,7 +24,8 @@ import device  # before jax: it sets flags
 import jax
 import numpy as np
 
-from presage.networks.datasets import DataSet, load
+from presage.experiments.s4_studies import split
+from presage.networks.datasets import load
 from presage.networks.mlp import groups
 from presage.networks.pruning import active_units
 from presage.networks.training import Cohort, Table, Training, describe
@@ -36,7 +37,6 @@ CHECKPOINTS = (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200, 1500, 200
 CHUNK = 50
 EVALUATIONS = 4  # before each checkpoint from step 1000 on, 50 steps apart
 LEAST = 8000  # steps, whatever the time: twenty checkpoints
-MOST_ROWS = 1000  # for validation, and for test
 WIDTHS = {
     "kin8nm": (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200),
     "protein": (10, 25, 50, 75, 100, 150, 200, 300, 450, 600),
@@ -62,13 +62,6 @@ PLANS = {
 def grid(name: str) -> list[tuple[int, ...]]:
     """S4's architectures for a set."""
     return [(width,) * depth for depth in (1, 2, 3) for width in WIDTHS.get(name, USUAL)]
-
-
-def split(data: DataSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows for training, validation and test, of standard split 0."""
-    order = np.random.default_rng(0).permutation(data.splits[0][0])
-    cut = len(order) // 5
-    return order[cut:], order[:cut][:MOST_ROWS], data.splits[0][1][:MOST_ROWS]
 
 
 def flops(architecture: tuple[int, ...], inputs: int, rows: int, samples: int) -> float:

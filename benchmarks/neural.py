@@ -1,9 +1,7 @@
-"""NeuralBasis: what it costs as data grow, how it searches, and what its workers gain.
+"""NeuralBasis: what it costs as data grow and how it searches; the experiments of S3 are `presage reproduce s3`.
 
     python benchmarks/neural.py scaling     cost and memory at n = 1e2 to 1e6; BoTorch's Gaussian processes beside it
-    python benchmarks/neural.py seed        Hartmann4 and the Gaussian mixture, 50 random points and 100 queries
-    python benchmarks/neural.py tail        the share of runs whose average regret exceeds eps, against n
-    python benchmarks/neural.py workers     four workers against one, and latency while a network is trained
+    python benchmarks/neural.py latency     suggestions while a network is trained, and while none is
     python benchmarks/neural.py regret      against our own Gaussian process, up to 200 trials
     python benchmarks/neural.py highdim     20 dimensions, 5,000 observations, against Gaussian processes
 
@@ -30,7 +28,6 @@ import numpy as np  # noqa: E402
 from presage import Study, functions  # noqa: E402
 from presage.observations import Observations, columns_of, observe  # noqa: E402
 from presage.proposers import Domain, ModelBased  # noqa: E402
-from presage.sobol import sobol  # noqa: E402
 from presage.surrogates import GaussianProcess, SparseGaussianProcess, Staged, Surrogate  # noqa: E402
 from presage.surrogates.neural_basis import NeuralBasis  # noqa: E402
 from presage.threads import few_threads  # noqa: E402
@@ -131,29 +128,6 @@ def search(function: Any, make: Surrogate | str, seed: int, initial: int, trials
     return np.array([trial.value for trial in result.trials]), seconds
 
 
-def seed(arguments: argparse.Namespace) -> None:
-    """S3's two problems: 50 points that know nothing, then 100 queries with surrogate="neural"."""
-    found: dict[str, Any] = {}
-    for function in (functions.hartmann4, functions.gaussian_mixture):
-        runs = []
-        for number in range(arguments.seeds):
-            values, seconds = search(function, "neural", number, 50, 150)
-            regret = values - function.minimum
-            average = np.cumsum(regret[50:]) / np.arange(1, 101)
-            runs.append(
-                {"least": float(regret.min()), "seconds": seconds, "average": average[[9, 24, 49, 99]].tolist()}
-            )
-            print(function.name, number, f"least {regret.min():.2e} in {seconds:.1f} s", flush=True)
-            least, cost = (np.array([run[key] for run in runs]) for key in ("least", "seconds"))
-            average = np.median([run["average"] for run in runs], axis=0)
-            found[function.name] = {
-                "seeds": len(runs), "median_least": float(np.median(least)), "median_seconds": float(np.median(cost)),
-                "largest_seconds": float(cost.max()), "median_average_at_10_25_50_100": average.tolist(), "runs": runs,
-            }  # fmt: skip
-            record("seed", found)
-        print({key: value for key, value in found[function.name].items() if key != "runs"})
-
-
 def regret(arguments: argparse.Namespace) -> None:
     """Median regret after few trials from the same starts; up to 300 values "neural" is the Gaussian process."""
     found: dict[str, Any] = {}
@@ -178,113 +152,7 @@ def regret(arguments: argparse.Namespace) -> None:
         record("regret", {"seeds": arguments.seeds, "functions": found})
 
 
-def tail(arguments: argparse.Namespace) -> None:
-    """P[R_n / n > eps] over repeats, queries in batches, on paths of a Gaussian process and on Hartmann4.
-
-    Each query is the minimum, among candidates, of one function drawn from the posterior of the network alone, however
-    few the values. So a batch costs one update of the heads; networks are trained when the values have tripled.
-    """
-    surrogate, eps = NeuralBasis(widths=(150,), members=3, evaluations=20, full=1024), 0.7
-    curves: dict[str, list[np.ndarray]] = {"gp_path": [], "hartmann4": []}
-    for number in range(arguments.repeats):
-        for name, found in curves.items():
-            function = functions.gp_path.with_seed(number) if name == "gp_path" else functions.hartmann4
-            with few_threads():
-                values = by_draws(function, surrogate, arguments.queries, arguments.batch, number)
-            found.append(np.cumsum(values - function.minimum) / np.arange(1, len(values) + 1))
-        if number % 10 == 9 or number == arguments.repeats - 1:
-            told = {name: tail_of(np.array(found), eps) for name, found in curves.items()}
-            shape = {"queries": arguments.queries, "batch": arguments.batch, "eps": eps, "surrogate": repr(surrogate)}
-            record("tail", {**shape, "seconds": time.process_time(), **told})
-            draw_tail(told, eps)
-            print({name: (one["repeats"], one["rate"], one["from"]) for name, one in told.items()}, flush=True)
-
-
-def tail_of(curves: np.ndarray, eps: float) -> dict[str, Any]:
-    """What is recorded of average regrets [repeats, n]."""
-    share = (curves > eps).mean(axis=0)
-    median = np.median(curves, axis=0)
-    return {
-        "repeats": len(curves), **rate(share, len(curves)),
-        "median_average": median[[19, *range(99, len(median), 100)]].tolist(),
-        "falls": float((np.diff(curves[:, 99::100], axis=1) < 0).mean()), "share": share[19::10].tolist(),
-    }  # fmt: skip
-
-
-def by_draws(function: Any, surrogate: Surrogate, queries: int, batch: int, seed: int) -> np.ndarray:
-    """Values of a search by functions drawn from the posterior, so many at a time, after 20 Sobol points."""
-    rng, columns, d = np.random.default_rng(seed), columns_of(function.space), function.space.dim
-    low, high = (np.array(side, dtype=float) for side in function.formula.box(d))
-    x, state, trained = sobol(20, d, rng), None, 0
-    y = function.on_array(low + (high - low) * x)
-    while len(y) < queries:
-        data, keep = observe(x, y, columns), len(y) < 3 * trained
-        fit = surrogate.fit(data, rng=rng, previous=state, keep=keep)
-        if not keep:
-            state, trained = fit.state, len(y)
-        best = x[np.argsort(y)[:5]][rng.integers(5, size=512)]
-        near = np.clip(best + 10.0 ** rng.uniform(-3.0, -0.5, (512, 1)) * rng.standard_normal((512, d)), 0.0, 1.0)
-        candidates = np.vstack([sobol(512, d, rng), near])
-        drawn = fit.posterior.draw(min(batch, queries - len(y)), rng=rng).values(candidates)
-        x = np.vstack([x, candidates[drawn.argmin(axis=1)]])
-        y = np.append(y, function.on_array(low + (high - low) * x[len(y) :]))
-    return y
-
-
-def rate(share: np.ndarray, repeats: int) -> dict[str, Any]:
-    """Slope of log share per query where the share lies strictly between 0.9 and 1 run."""
-    inside = np.flatnonzero((share < 0.9) & (share > 1.0 / repeats))
-    if len(inside) < 5:
-        return {"rate": None, "from": None}
-    return {"rate": float(np.polyfit(inside, np.log(share[inside]), 1)[0]), "from": int(inside[0])}
-
-
-def draw_tail(found: dict[str, Any], eps: float) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 3.5))
-    for name, one in found.items():
-        label = f"{name}, {1000 * one['rate']:.0f}/1000 per query" if one["rate"] else name
-        share = np.array(one["share"])
-        axes.semilogy(20 + 10 * np.arange(len(share)), np.where(share > 0, share, np.nan), label=label)
-    axes.set(xlabel="queries n", ylabel=f"P[R_n / n > {eps}]")
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(FIGURES / "s3_tail.png", dpi=80)
-    plt.close(figure)
-
-
-def workers(arguments: argparse.Namespace) -> None:
-    """Wall-clock seconds of the same trials with one worker and with four, fits in the background."""
-    from presage.surrogates.background import InBackground
-
-    function, found = functions.hartmann4, {}
-
-    def slow(params: dict) -> float:
-        time.sleep(arguments.objective)
-        return function(params)
-
-    for count in (1, 4):
-        model = InBackground(Staged())
-        study = Study(function.space, surrogate=model, seed=0, initial=8)
-        began = time.perf_counter()
-        study.optimize(slow, trials=arguments.trials, workers=count, executor="threads")
-        wall = time.perf_counter() - began
-        found[str(count)] = {"wall": wall, "trainings": model.trained, "training_seconds": model.seconds}
-        print(count, found[str(count)], flush=True)
-    found["speedup"] = found["1"]["wall"] / found["4"]["wall"]
-    print({"speedup": found["speedup"]}, flush=True)
-    whole = {"trials": arguments.trials, "objective_seconds": arguments.objective, **found}
-    record("workers", whole)
-    whole["latency"] = latency()
-    print({name: float(np.median(seconds)) for name, seconds in whole["latency"].items()})
-    record("workers", whole)
-
-
-def latency() -> dict[str, Any]:
+def latency(arguments: argparse.Namespace) -> None:
     """Wall-clock seconds of suggestions at n = 1,000 while a network is trained, and while none is."""
     from presage.surrogates.background import InBackground
 
@@ -309,7 +177,8 @@ def latency() -> dict[str, Any]:
     for _ in range(10):
         state = suggest(idle, state)
     assert model.trained == 1
-    return {"while_training": busy, "idle": idle, "training_took": [model.seconds]}
+    print(f"while training {np.median(busy):.3f} s, idle {np.median(idle):.3f} s")
+    record("latency", {"while_training": busy, "idle": idle, "training_took": [model.seconds]})
 
 
 def highdim(arguments: argparse.Namespace) -> None:
@@ -360,14 +229,9 @@ def propose_and_look(surrogate: Surrogate, data: Observations, function: Any) ->
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["scaling", "seed", "tail", "workers", "regret", "highdim"])
+    parser.add_argument("what", choices=["scaling", "latency", "regret", "highdim"])
     parser.add_argument("--largest", type=int, default=6, help="scaling: up to 10 to this power")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=100, help="tail")
-    parser.add_argument("--queries", type=int, default=800, help="tail")
-    parser.add_argument("--batch", type=int, default=40, help="tail")
-    parser.add_argument("--trials", type=int, default=40, help="workers")
-    parser.add_argument("--objective", type=float, default=2.0, help="workers: seconds of an evaluation")
     arguments = parser.parse_args()
     globals()[arguments.what](arguments)
 

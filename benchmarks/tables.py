@@ -2,7 +2,8 @@
 
     python benchmarks/tables.py --data FOLDER                       # all that is missing, about an hour on one core
     python benchmarks/tables.py --data FOLDER --only svm_lsvt
-    python benchmarks/tables.py --curves                            # the ends of the curves in results/curves
+    python benchmarks/tables.py --curves                            # from the curves in results/curves: their ends,
+                                                                    # and what `presage reproduce s4` plays on
 
 S5's learners and ranges (support vectors, nearest neighbours, boosting, a network) on its five data sets, and on two of
 scikit-learn's bundled ones for development. Five shuffled folds, features scaled within each; mean log loss, or mean
@@ -37,6 +38,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 TABLES = Path(__file__).parent.parent / "src" / "presage" / "benchmarks" / "tables"
+PLAYED = TABLES.parents[1] / "experiments" / "curves"
 CURVES = Path(__file__).parent / "results" / "curves"
 ROWS = 300
 FILES = {
@@ -143,13 +145,24 @@ def _shown(arguments: list[str]) -> list[str]:
 
 
 def curves() -> None:
-    """Final validation losses of the curve tables, as functions of depth and width, averaged over training seeds."""
+    """Final validation losses of the curve tables, as functions of depth and width, averaged over training seeds.
+
+    And the validation curves themselves in a small form: without errors, active units, and all but the last test value.
+    """
     for path in sorted(CURVES.glob("*.npz")):
         with np.load(path) as data:
             depths, widths = np.unique(data["depth"]), np.unique(data["width"])
             final = -data["validation_log_likelihood"][:, :, -1].mean(axis=1)
             values = np.full((len(depths), len(widths)), np.nan)
             values[np.searchsorted(depths, data["depth"]), np.searchsorted(widths, data["width"])] = final
+            small = {
+                "depth": data["depth"].astype(np.int8), "width": data["width"].astype(np.int16),
+                "steps": data["steps"].astype(np.int32), "seconds_per_step": data["seconds_per_step"],
+                "validation_log_likelihood": data["validation_log_likelihood"],
+                "test_log_likelihood": data["test_log_likelihood"][..., -1:],
+            }  # fmt: skip
+        PLAYED.mkdir(exist_ok=True)
+        np.savez_compressed(PLAYED / path.name, allow_pickle=False, **small)
         axes = {"depth": depths.tolist(), "width": widths.tolist()}
         save(f"curve_{path.stem}", axes, values, {"from": f"benchmarks/results/curves/{path.name}"})
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 from typer.testing import CliRunner
 
-from presage.benchmarks import figures, formulas, measures, mixed, peers, physical, records, runner, tabular
+from presage.benchmarks import ablations, figures, formulas, measures, mixed, peers, physical, records, runner, tabular
 from presage.benchmarks.methods import Elsewhere, MissingPeer, check, start
 from presage.benchmarks.problem import KINDS
 from presage.benchmarks.problems import DEVELOPMENT, LISTS, PROBLEMS, REPORTED, TUNING, choose
@@ -23,6 +23,7 @@ from presage.errors import PresageError
 from presage.experiments import s5
 from presage.functions import branin
 from presage.space import Choice, Float, Int, Space
+from presage.study import Study
 
 ALL = list(PROBLEMS.values())
 
@@ -461,21 +462,18 @@ def test_s5_ranks_after_20_and_53():
     runs, names, _ = select(rows, [], [])
     found = s5.ranks(runs)
     assert [[i.mean for i in found[after]] for after in (20, 53)] == [[1.5, 1.5], [1.0, 2.0]]
-    assert "| presage's default | 1.50 (1.50 to 1.50) | 1.00 (1.00 to 1.00) |" in s5.markdown(runs, names)
+    said = s5.tell(runs, names).markdown()
+    assert (
+        "presage's default | not in the document | 1.50 (1.50 to 1.50) after 20; 1.00 (1.00 to 1.00) after 53 |" in said
+    )
     assert len(s5.problems(False)) == 20
     assert set(s5.problems(True)) < set(s5.problems(False)) <= set(PROBLEMS)
 
 
-def test_what_cannot_be_reproduced_says_where_it_is():
-    result = CliRunner().invoke(app, ["reproduce", "s1"])
-    assert result.exit_code == 1
-    assert "benchmarks/s1.py" in result.stderr
-
-
 def test_records_name_no_path_of_the_machine(monkeypatch):
-    from presage.cli.bench import _command
+    from presage.cli.bench import typed
 
-    typed = [
+    words = [
         "bench",
         "run",
         "--out",
@@ -486,5 +484,66 @@ def test_records_name_no_path_of_the_machine(monkeypatch):
         "-o",
         "here/it",
     ]
-    monkeypatch.setattr(sys, "argv", ["presage", *typed])
-    assert _command() == "presage bench run --out one --python ax=python --out=b -o here/it"
+    monkeypatch.setattr(sys, "argv", ["presage", *words])
+    assert typed() == "presage bench run --out one --python ax=python --out=b -o here/it"
+
+
+# Ablations.
+SMALL = Space({"x": Float(-1.0, 1.0), "y": Float(-1.0, 1.0)})
+
+
+@pytest.mark.parametrize("name", ablations.VARIANTS)
+def test_every_change_is_one(name):
+    check(f"presage@{name}")
+    change, default = ablations.variant(name), Study(SMALL, seed=0)
+    study = Study(SMALL, seed=0, **change.settings(SMALL))
+    settings = [(s._history.settings, s._history.header["initial"]) for s in (study, default)]
+    assert (settings[0] != settings[1]) or change.centre or change.together > 1
+
+
+@pytest.mark.parametrize("name", ["smoother", "centre", "batch-4-believed"])
+def test_changes_can_be_run(name):
+    session = start(f"presage@{name}", SMALL, 8, 0)
+    for _ in range(8):
+        params = SMALL.check(session.ask())
+        session.tell(params["x"] ** 2 + params["y"])
+    assert (session.study.trials[0].params == {"x": 0.0, "y": 0.0}) == (name == "centre")
+    assert session.study.trials[-1].source == "model"
+
+
+def test_batches_are_asked_for_together():
+    session = start("presage@batch-4", SMALL, 12, 0)
+    for number in range(8):
+        params = session.ask()
+        assert len(session.study.trials) == 4 * (number // 4 + 1)
+        session.tell(params["x"])
+
+
+def test_ablations_are_told_against_the_default():
+    rows = []
+    for seed in range(8):
+        rows += [made("p", "presage", seed, [4.0, 1.0]), made("p", "presage@gp", seed, [4.0, 2.0])]
+        rows += [made("p", "presage@ei", seed, [4.0, float(seed % 2) * 2])]
+    runs, names, _ = select(rows, [], ["presage", "presage@gp", "presage@ei"])
+    text = ablations.markdown(runs, names)
+    # On even seeds ei, the default and gp are first, second and third; on odd ones the others share the second place.
+    default, ei, gp = text.splitlines()[2:5]
+    assert default.startswith("| **the default** |  | 1.50 (")
+    assert ei.startswith("| `ei` | EI, not its logarithm | 1.75 (")
+    assert ei.endswith("| 0 | 1 | 0 |")
+    assert gp.startswith("| `gp` | a plain Gaussian process | 2.75 (")
+    assert gp.endswith("| 1 | 0 | 0 |")
+
+
+def test_ablations_stay_on_the_development_list(tmp_path, monkeypatch):
+    def run(jobs, folder, **more):
+        for job in jobs:
+            records.append(folder, made(job.problem, job.method, job.seed, [1.0] * 20))
+        return []
+
+    monkeypatch.setattr(runner, "run", run)
+    said = call("ablate", "--changes", "ei", "-p", "forrester", "-s", "0", "--out", tmp_path).stdout
+    assert "1 problems of the development list, 1 to 1 seeds" in said
+    assert "EI, not its logarithm" in (tmp_path / "ablations.md").read_text()
+    assert "only, but got 'beale'" in call("ablate", "-p", "beale", "--out", tmp_path, code=1).stderr
+    assert "one of free, calm" in call("ablate", "--changes", "no", "--out", tmp_path, code=1).stderr

@@ -92,6 +92,14 @@ def test_the_readme_tells_what_the_records_say(monkeypatch):
         assert int(won) == (found[0] < found[1]).sum()
 
 
+def test_the_readme_tells_the_seeds_as_recorded(monkeypatch):
+    """Or run python docs/_tools/docs_tables.py."""
+    monkeypatch.setattr(sys, "path", [str(pages.DOCS / "_tools"), *sys.path])
+    import docs_tables
+
+    assert docs_tables.readme() == (pages.ROOT / "README.md").read_text()
+
+
 def test_every_public_name_is_there():
     for name in presage.__all__:
         assert getattr(presage, name) is not None

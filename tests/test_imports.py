@@ -29,7 +29,7 @@ LAYERS = """
     ledger replay audit
     study
     table insight
-    advice plots
+    advice plots explain
     design
     progress dashboard report
     loop
@@ -47,8 +47,8 @@ ONLY = {
     "functions": {"errors", "dimensions", "space"},
     "progress": {"trial", "advice"},
 }
-# study.optimize is a convenience: the loop knows the study, and the study calls it by name when asked to.
-BACK = {("study", "loop")}
+# study.optimize and study.explain are conveniences: both know the study, and it calls them by name when asked to.
+BACK = {("study", "loop"), ("study", "explain")}
 
 
 def part(module: str) -> str:

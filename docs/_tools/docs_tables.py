@@ -1,6 +1,7 @@
 """Tables made from the records in benchmarks/results, so that no figure on a page is typed by hand."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -193,23 +194,131 @@ def curve_models() -> str:
     return text[text.index("| set") :]
 
 
-def s1_regret() -> str:
-    """S1's benchmark, 50 repeats."""
-    importable()
-    from s1 import problem
+def reproduced(name: str) -> Any:
+    """What `presage reproduce` recorded; of experiments that were not run anew, what an earlier script did."""
+    path = RESULTS / "reproduce" / f"{name}.json"
+    if path.exists():
+        return json.loads(path.read_text())["result"]
+    if name == "s1_benchmark":
+        return {method: record(f"s1_{method}")["traces"] for method in ("hmc", "cauchy", "gp", "skopt")}
+    earlier = {
+        "s1_posterior": "s1_figures",
+        "s3_regret": "neural_seed",
+        "s3_tail": "neural_tail",
+        "s3_workers": "neural_workers",
+    }
+    found = record(earlier.get(name, name))
+    return found.get("result", found)
 
-    methods = {"hmc": "sampled networks", "cauchy": "with Cauchy weights", "gp": "Gaussian process"}
-    traces = {method: record(f"s1_{method}")["traces"] for method in methods}
-    rows = []
-    for name in traces["gp"]:
-        least = problem(name)[2]
-        cells: list[str] = []
-        for method in methods:
-            found = traces[method].get(name, {})
-            values = [max(min(row["values"]) - least, 0.0) for row in found.values()]
-            cells.append(f"{median(values)}, {len(values)} repeats" if values else "-")
-        rows.append((name, *cells))
-    return table(("function", *methods.values()), rows)
+
+def told(seed: str, *names: str) -> str:
+    """Experiments of a seed in the words of `presage reproduce`."""
+    importable()
+    from importlib import import_module
+
+    known = {e.name: e for e in import_module(f"presage.experiments.{seed}").experiments(True)}
+    return "\n\n".join(f"**{known[name].title}**\n\n{known[name].tell(reproduced(name)).markdown()}" for name in names)
+
+
+def s1() -> str:
+    return told("s1", "s1_posterior", "s1_benchmark")
+
+
+def s2() -> str:
+    return told("s2", "s2_variance", "s2_design_1", "s2_design_2")
+
+
+def s3() -> str:
+    return told("s3", "s3_regret", "s3_tail", "s3_workers", "s3_iteration")
+
+
+def s4_studies() -> str:
+    return told("s4", "s4_studies")
+
+
+def s4_gpar() -> str:
+    return told("s4", "s4_gpar")
+
+
+def s4_search() -> str:
+    return told("s4", "s4_search")
+
+
+def tuning() -> tuple[list[Any], list[str]]:
+    """Runs of S5's twenty problems and the methods that were run on them."""
+    importable()
+    from presage.benchmarks.records import read
+    from presage.benchmarks.summary import select
+    from presage.experiments import s5
+
+    found = read(RESULTS / "bench")
+    methods = [name for name in s5.METHODS if any(r["method"] == name for r in found)]
+    runs, shown, _ = select(found, s5.problems(False), methods)
+    return runs, shown
+
+
+def s5() -> str:
+    """Mean ranks on the twenty tuning problems, from the runs on record."""
+    importable()
+    from presage.experiments import s5
+
+    return s5.tell(*tuning()).markdown()
+
+
+def seeds() -> str:
+    """What each seed claims, what is on record here, and the command; the table of the README."""
+    importable()
+    from presage.experiments import s1, s2, s3, s4, s5
+
+    functions = ("forrester", "rosenbrock", "mccormick", "six_hump_camel")
+    traces = reproduced("s1_benchmark")
+    within = {n: s1.regrets(traces, "hmc", n) for n in functions}
+    found = ", ".join(f"{sum(r < s1.GOOD for r in values)} of {len(values)}" for values in within.values())
+    designs = [reproduced(f"s2_design_{number}") for number in (1, 2)]
+    losses = [f"{one['best']['loss']:.1f} against {one['document']['loss']:.1f}" for one in designs]
+    regret, tail = reproduced("s3_regret"), reproduced("s3_tail")
+    seconds = " and ".join(f"{regret[name]['median_seconds']:.1f} s" for name in s3.SECONDS)
+    slopes = " and ".join(f"{1000 * tail[name]['rate']:.0f}" for name in s3.SLOPES)
+    plays = reproduced("s4_search")
+    ahead = {other: s4.against(plays, "default", other) for other in ("final", "random", "gpar ei 50")}
+    counts = ", ".join(
+        f"{label} {len(ahead[other]['ahead'])}/{len(ahead[other]['level'])}/{len(ahead[other]['behind'])}"
+        for other, label in (("final", "final values only"), ("random", "random"), ("gpar ei 50", "GPAR"))
+    )
+    runs, methods = tuning()
+    ranks = {method: ranked.mean for method, ranked in zip(methods, s5.ranks(runs)[53], strict=True)}
+    named = {"presage": "our default", "presage:gp:ei": "GP with EI", "optuna-tpe": "Optuna's TPE", "random": "random"}
+    rank = ", ".join(f"{named[m]} {ranks[m]:.2f}" for m in sorted(ranks, key=lambda m: ranks[m]) if m in named)
+    theirs = f"{s2.written(s2.DOCUMENT[1])} and {s2.written(s2.DOCUMENT[2])}"
+    rows = [
+        (
+            "[S1](docs/seeds/s1.md), networks by HMC",
+            "level with a Gaussian process on Forrester, ahead on Rosenbrock, stuck on McCormick and the camel",
+            f"within {s1.GOOD:g} of these four minima in {found} repeats", "s1",
+        ),
+        (
+            "[S2](docs/seeds/s2.md), designed ensembles", f"{theirs} are the best designs",
+            f"losses {losses[0]} and {losses[1]} of theirs, trained here", "s2",
+        ),
+        (
+            "[S3](docs/seeds/s3.md), adaptive representations",
+            "100 queries in 104.0 s and 288.4 s; log P[R/n > 0.7] falls by 84 and 12 per 1,000 queries",
+            f"{seconds} (another machine); slopes {slopes}", "s3",
+        ),
+        (
+            "[S4](docs/seeds/s4.md), architecture search",
+            "GPAR ahead of a process on final values on 2 sets, level on 3, behind on 3",
+            f"our search ahead/level/behind of {counts}", "s4 --data FOLDER",
+        ),
+        (
+            "[S5](docs/seeds/s5.md), pyGPGO", "curves of EI and UCB against random search",
+            f"mean rank of {len(methods)} after 53 evaluations: {rank}", "s5",
+        ),
+    ]  # fmt: skip
+    return table(
+        ("seed", "what it reports", "here", "command"),
+        ((*row[:3], f"`presage reproduce {row[3]}`") for row in rows),
+    )
 
 
 def s1_time() -> str:
@@ -219,37 +328,20 @@ def s1_time() -> str:
     return table(("", "processor seconds", "effective draws", "reached what was asked"), rows)
 
 
-def s2_variance() -> str:
-    found = record("s2_variance")
-    rows = [
-        (n, f"{seen:.2f} +- {error:.2f}", f"{law:.2f}")
-        for n, seen, error, law in zip(found["members"], found["measured"], found["stderr"], found["law"], strict=True)
-    ]
-    return table(("members", "variance measured", "the law"), rows)
-
-
-def s3_tail() -> str:
-    found = record("neural_tail")
-    rows = [
-        (name, one["repeats"], f"{1000 * one['rate']:.1f}")
-        for name, one in found.items()
-        if isinstance(one, dict) and "rate" in one
-    ]
-    return table(("problem", "repeats", "slope of log P[R/n > 0.7] per 1,000 queries"), rows)
-
-
-def s3_seed() -> str:
-    found = record("neural_seed")
-    rows = [
-        (name, one["seeds"], f"{one['median_seconds']:.1f}", f"{one['median_least']:.2g}")
-        for name, one in found.items()
-        if isinstance(one, dict) and "median_seconds" in one
-    ]
-    return table(("problem", "seeds", "seconds for 100 queries", "median least regret"), rows)
-
-
 def uci() -> str:
     """Test log-likelihoods on the UCI sets, from the page on networks."""
     text = (ROOT / "docs" / "networks.md").read_text()
     start = text.index("| set | mean field")
     return text[start : text.index("\n\n", start)]
+
+
+SEEDS = re.compile("(<!-- seeds: docs/_tools/docs_tables.py -->\\n).*?(\\n<!-- end -->)", re.DOTALL)
+
+
+def readme() -> str:
+    """The README with its table of the seeds made anew."""
+    return SEEDS.sub(lambda match: match[1] + seeds() + match[2], (ROOT / "README.md").read_text())
+
+
+if __name__ == "__main__":
+    (ROOT / "README.md").write_text(readme())

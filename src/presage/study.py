@@ -25,6 +25,7 @@ from presage.trial import Failure, Outcome, Trial, usable
 
 if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
+    from presage.explain import Explanation
     from presage.loop import Callback, Result
     from presage.observations import Observations
     from presage.proposers import Proposer
@@ -378,6 +379,12 @@ class Study:
             if self._posterior is None or self._posterior[0] != self._history.seq:
                 self._posterior = (self._history.seq, *self._suggester.fit(self._history, self._ledger.state()))
             return self._posterior[1:]
+
+    def explain(self) -> "Explanation":
+        """What would be done for the next trial, and why: surrogate, acquisition, batch, maximiser, and figures."""
+        from presage.explain import explain
+
+        return explain(self)
 
     # Running.
     def optimize(

@@ -16,13 +16,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from presage.benchmarks import peers
+from presage.benchmarks.ablations import Variant, variant
 from presage.errors import PresageError
 from presage.space import Float, Space
+from presage.trial import Trial
 
 Params = dict[str, Any]
 
 EXTRAS = {"cmaes": "pip install cmaes", "hebo": "pip install HEBO, in an environment of its own with NumPy 1"}
-NAMES = ("presage", "presage:SURROGATE", "presage:SURROGATE:ACQUISITION", "random", "sobol", *peers.PEERS)
+NAMES = (
+    "presage",
+    "presage:SURROGATE",
+    "presage:SURROGATE:ACQUISITION",
+    "presage@CHANGE",
+    "random",
+    "sobol",
+    *peers.PEERS,
+)
 
 
 class MissingPeer(PresageError, ImportError):
@@ -52,25 +62,28 @@ class Session(ABC):
 class Presage(Session):
     """A study of presage."""
 
-    _warm: ClassVar[set[tuple[str, str]]] = set()
+    _warm: ClassVar[set[str]] = set()
 
-    def __init__(self, space: Space, seed: int, surrogate: str = "auto", acquisition: str = "auto") -> None:
-        from presage.acquisitions import ConfidenceBound
+    def __init__(self, space: Space, seed: int, name: str, change: Variant) -> None:
         from presage.study import Study
 
-        bound = re.fullmatch(r"lcb([0-9.]+)", acquisition)
-        chosen: Any = ConfidenceBound(float(bound[1])) if bound else acquisition
-        if (surrogate, acquisition) not in Presage._warm:  # as the peers are; see peers.make
-            Presage._warm.add((surrogate, acquisition))
-            warm = Study(Space({"x": Float(0.0, 1.0)}), seed=0, surrogate=surrogate, acquisition=chosen)
+        if name not in Presage._warm:  # as the peers are; see peers.make
+            Presage._warm.add(name)
+            line = Space({"x": Float(0.0, 1.0)})
+            warm = Study(line, seed=0, **change.settings(line))
             for _ in range(8):
                 trial = warm.ask()
                 warm.tell(trial, (trial.params["x"] - 0.3) ** 2)
-        self.study = Study(space, seed=seed, surrogate=surrogate, acquisition=chosen)
+        self.study = Study(space, seed=seed, **change.settings(space))
+        if change.centre:
+            self.study.enqueue(space.decode(np.full(space.dim, 0.5)))
+        self.together, self.asked = change.together, deque[Trial]()
         self.versions = peers.versions(("scipy",)) | {"presage": _presage_version(), "code": code()}
 
     def ask(self) -> Params:
-        self.trial = self.study.ask()
+        if not self.asked:
+            self.asked.extend(self.study.ask(self.together))
+        self.trial = self.asked.popleft()
         return dict(self.trial.params)
 
     def tell(self, value: float) -> None:
@@ -180,7 +193,9 @@ class Elsewhere(Session):
 def check(method: str) -> None:
     """Raise if there is no such method; whether its library is there turns out when it is started."""
     base, *settings = method.split(":")
-    if base == "presage" and len(settings) <= 2:
+    if method.startswith("presage@"):
+        variant(method.partition("@")[2])
+    elif base == "presage" and len(settings) <= 2:
         from presage import acquisitions, surrogates
 
         names = (["surrogate", *surrogates.BY_NAME], ["acquisition", *acquisitions.BY_NAME])
@@ -196,11 +211,20 @@ def check(method: str) -> None:
 def start(method: str, space: Space, trials: int, seed: int, python: str | None = None) -> Session:
     """A run of a method, in another interpreter if one is given."""
     base, *settings = method.split(":")
+    if method.startswith("presage@"):
+        return Presage(space, seed, method, variant(method.partition("@")[2]))
     if base == "presage":
-        return Presage(space, seed, *settings)
+        return Presage(space, seed, method, Variant(method, lambda space: _settings(*settings)))
     if base in ("random", "sobol"):
         return Points(space, seed, trials, base)
     return Elsewhere(python, base, space, trials, seed) if python else Here(base, space, trials, seed)
+
+
+def _settings(surrogate: str = "auto", acquisition: str = "auto") -> dict[str, Any]:
+    from presage.acquisitions import ConfidenceBound
+
+    bound = re.fullmatch(r"lcb([0-9.]+)", acquisition)
+    return {"surrogate": surrogate, "acquisition": ConfidenceBound(float(bound[1])) if bound else acquisition}
 
 
 def _missing(method: str, what: str, where: str) -> MissingPeer:
@@ -224,7 +248,7 @@ def code() -> str:
     import presage
 
     root = Path(presage.__file__).parent
-    skipped = {"benchmarks", "cli", "dashboard", "plots", "testing"}
+    skipped = {"benchmarks", "cli", "dashboard", "experiments", "plots", "testing"}
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root)

@@ -14,6 +14,7 @@ import tempfile
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,12 @@ class Peer(ABC):
     @abstractmethod
     def tell(self, value: float) -> None:
         """The value of the params asked for last."""
+
+    def give(self, points: list[Params], values: list[float]) -> None:
+        """Values of points that were not asked for; where a library has no way to take them, it asks for its own."""
+        for value in values:
+            self.ask()
+            self.tell(value)
 
 
 class Cube:
@@ -186,6 +193,20 @@ class Optuna(Peer):
     def tell(self, value: float) -> None:
         self.study.tell(self.trial, value)
 
+    def give(self, points: list[Params], values: list[float]) -> None:
+        import optuna
+
+        of = {"Choice": "CategoricalDistribution", "Int": "IntDistribution", "Float": "FloatDistribution"}
+        made: dict[str, Any] = {}
+        for name, axis in self.task.axes.items():
+            kind = getattr(optuna.distributions, of[axis["type"]])
+            ends = {"low": axis["low"], "high": axis["high"], "log": bool(axis.get("log"))} if "low" in axis else {}
+            made[name] = kind(**ends) if ends else kind(axis["options"])
+        self.study.add_trials([
+            optuna.trial.create_trial(params=p, distributions={n: made[n] for n in p}, value=v)
+            for p, v in zip(points, values, strict=True)
+        ])  # fmt: skip
+
 
 class OptunaGP(Optuna):
     """Optuna's Gaussian process at its defaults."""
@@ -253,6 +274,9 @@ class BoTorch(Peer):
     def tell(self, value: float) -> None:
         self.y.append(value)
 
+    def give(self, points: list[Params], values: list[float]) -> None:
+        self.x, self.y, self.design = np.array([self.cube.encode(point) for point in points]), list(values), []
+
 
 class BoTorchNoisy(BoTorch):
     """BoTorch with noisy LogEI, as its documentation advises."""
@@ -307,6 +331,11 @@ class Ax(Peer):
     def tell(self, value: float) -> None:
         self.client.complete_trial(trial_index=self.index, raw_data={"value": value})
 
+    def give(self, points: list[Params], values: list[float]) -> None:
+        for point, value in zip(points, values, strict=True):
+            index = self.client.attach_trial(parameters=point)
+            self.client.complete_trial(trial_index=index, raw_data={"value": value})
+
 
 class Hebo(Peer):
     """HEBO at its defaults."""
@@ -348,6 +377,11 @@ class Hebo(Peer):
 
     def tell(self, value: float) -> None:
         self.optimizer.observe(self.asked, np.array([[value]]))
+
+    def give(self, points: list[Params], values: list[float]) -> None:
+        import pandas
+
+        self.optimizer.observe(pandas.DataFrame(points), np.array(values)[:, None])
 
 
 class Smac(Peer):
@@ -400,6 +434,14 @@ class Smac(Peer):
 
         self.smac.tell(self.info, TrialValue(cost=value))
 
+    def give(self, points: list[Params], values: list[float]) -> None:
+        from ConfigSpace import Configuration
+        from smac.runhistory.dataclasses import TrialInfo, TrialValue
+
+        space = self.smac.scenario.configspace
+        for point, value in zip(points, values, strict=True):
+            self.smac.tell(TrialInfo(Configuration(space, values=point), seed=0), TrialValue(cost=value))
+
 
 class Skopt(Peer):
     """scikit-optimize's Optimizer at its defaults."""
@@ -418,10 +460,14 @@ class Skopt(Peer):
                 kind = skopt.space.Integer if axis["type"] == "Int" else skopt.space.Real
                 axes.append(kind(axis["low"], axis["high"], prior="log-uniform" if axis.get("log") else "uniform"))
         self.optimizer = skopt.Optimizer(axes, random_state=task.seed)
+        self.untold: tuple[list[Any], float] | None = None
 
     def ask(self) -> Params:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if self.untold is not None:  # the library fits when it is told, which is part of what a suggestion takes
+                self.optimizer.tell(*self.untold)
+                self.untold = None
             self.point = self.optimizer.ask()
         return self.task.existing(dict(zip(self.task.axes, self.point, strict=True)))
 
@@ -429,6 +475,11 @@ class Skopt(Peer):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.optimizer.tell(self.point, value)
+
+    def give(self, points: list[Params], values: list[float]) -> None:
+        rows = [[point[name] for name in self.task.axes] for point in points]
+        self.optimizer.tell(rows[:-1], values[:-1], fit=False)
+        self.untold = rows[-1], values[-1]
 
 
 class Nevergrad(Peer):
@@ -501,11 +552,17 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found | {package: importlib.metadata.version(package) for package in packages}
 
 
-def serve() -> None:
+def cold(method: str, space: dict[str, Any], trials: int, seed: int) -> Peer:
+    """A peer as a new process has it: nothing was asked before."""
+    return PEERS[method](Task(space, trials, seed))
+
+
+def serve(cold: Callable[[str, dict[str, Any], int, int], Peer] = cold) -> None:
     """Answer lines of JSON: {"start": [method, space, trials, seed]}, {"ask": 0}, {"tell": value}.
 
-    Answers are {"versions": ...}, {"params": ..., "seconds": ...}, {"seconds": ...} or {"error": ..., "missing": ...}.
-    What libraries print goes to standard error.
+    And, to measure what a suggestion takes: {"cold": ...}, a start without a small search before it, and
+    {"give": [points, values]}. Answers are {"versions": ...}, {"params": ..., "seconds": ...}, {"seconds": ...} or
+    {"error": ..., "missing": ...}. What libraries print goes to standard error.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
     peer: Peer | None = None
@@ -518,6 +575,12 @@ def serve() -> None:
                 method, space, trials, seed = request["start"]
                 peer = make(method, space, trials, seed)
                 answer["versions"] = versions(PEERS[method].packages)
+            elif "cold" in request:
+                peer = cold(*request["cold"])
+                answer["versions"] = versions(peer.packages)
+            elif "give" in request:
+                assert peer is not None, "start comes first"
+                peer.give(*request["give"])
             elif "ask" in request:
                 assert peer is not None, "start comes first"
                 answer["params"] = peer.ask()

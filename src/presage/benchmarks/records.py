@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,12 @@ def file_of(folder: Path, method: str) -> Path:
 
 def append(folder: Path, record: Record) -> None:
     """Add a run; once this returns it is on disk."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = file_of(folder, record["method"])
+    add(file_of(folder, record["method"]), record)
+
+
+def add(path: Path, record: Record) -> None:
+    """Add a line of JSON; once this returns it is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     with path.open("ab") as file:
         # What a killed process left of a line is ended here, and skipped by readers.
@@ -30,17 +34,22 @@ def append(folder: Path, record: Record) -> None:
         os.fsync(file.fileno())
 
 
+def lines(path: Path) -> Iterator[Record]:
+    """The lines of a file, none where there is no file; what a killed process left of one is skipped."""
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            continue
+
+
 def read(folder: Path) -> list[Record]:
     """Every finished run in a folder; of several with the same problem, method, seed and budget, the last."""
     if not folder.is_dir():
         raise PresageError(f"results are kept in a folder, but there is none at {folder}; presage bench run makes it")
     found: dict[tuple[str, str, int], Record] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # the torn line of a killed process; its run is made again
+        for record in lines(path):
             if "truth" in record:  # as the first runs were written
                 record["regret"] = [value - record["minimum"] for value in record["truth"]]
             missing = [name for name in NEEDED if name not in record]

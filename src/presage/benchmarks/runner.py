@@ -95,8 +95,8 @@ def run(
     missing = iter([job for job in jobs if (job.problem, job.method, job.seed) not in finished])
     failed: list[Failed] = []
     without: set[str] = set()  # methods whose library is missing; asked once
-    with _environment(SINGLE):
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    with environment(SINGLE):
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=end_with_parent)
         try:
             running: dict[Future[records.Record], Job] = {}
             while True:
@@ -121,7 +121,7 @@ def run(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process when the one that started it is gone; a killed run must not leave workers behind."""
 
     def watch() -> None:
@@ -148,7 +148,7 @@ def _result(future: "Future[records.Record]", job: Job, without: set[str]) -> "r
         return Failed(job, f"{type(error).__name__}: {error}")
 
 
-class _environment:  # noqa: N801
+class environment:  # noqa: N801
     """Environment variables for the processes started in a block."""
 
     def __init__(self, wanted: Mapping[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Results as Markdown."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -91,8 +92,8 @@ def problems_table(runs: Sequence[Runs], methods: Sequence[str]) -> str:
 
 def duels_table(runs: Sequence[Runs], methods: Sequence[str], ours: str) -> str:
     """A method against the best other one on every problem, and a count of the verdicts; its variants do not count."""
-    family = ours.partition(":")[0]
-    others = [m for m in methods if m.partition(":")[0] != family] or [m for m in methods if m != ours]
+    family = re.split("[:@]", ours)[0]
+    others = [m for m in methods if re.split("[:@]", m)[0] != family] or [m for m in methods if m != ours]
     found = [duel(r, methods, ours, among=others) for r in runs]
     rows = [[d.problem, d.rival, str(d.won), d.verdict] for d in found]
     count = {verdict: sum(d.verdict == verdict for d in found) for verdict in ("ahead", "level", "behind")}

@@ -34,6 +34,11 @@ MethodsOption = Annotated[
         help="With commas, as presage bench list tells; presage:gp:ei names a surrogate and an acquisition.",
     ),
 ]  # fmt: skip
+SeedsOption = Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")]
+PythonOption = Annotated[
+    list[str] | None,
+    typer.Option("--python", metavar="METHOD=PATH", help="Run a peer in an interpreter of its own; repeatable."),
+]
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where results are, one file per method.")
 ]
@@ -74,13 +79,10 @@ def pythons_of(pairs: list[str]) -> dict[str, str]:
 def run(
     problems: ProblemsOption = "reported",
     methods: MethodsOption = "presage,random",
-    seeds: Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")] = "0:3",
+    seeds: SeedsOption = "0:3",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
     out: OutOption = Path("bench"),
-    python: Annotated[
-        list[str] | None,
-        typer.Option("--python", metavar="METHOD=PATH", help="Run a peer in an interpreter of its own; repeatable."),
-    ] = None,
+    python: PythonOption = None,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0.0, help="Start nothing new after so long.")
     ] = None,
@@ -109,7 +111,7 @@ def run(
     with Progress(len(left)) as view:
         try:
             failed = run_all(
-                left, out, workers=jobs, command=_command(), seconds=seconds,
+                left, out, workers=jobs, command=typed(), seconds=seconds,
                 tell=view.tell,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -125,7 +127,7 @@ def run(
         raise PresageError(f"{len(failed)} runs failed; they are tried again next time")
 
 
-def _command() -> str:
+def typed() -> str:
     """What was typed; of paths that only this machine has, the last part."""
     return shlex.join(["presage", *(re.sub(r"(^|=)/.*/", r"\1", word) for word in sys.argv[1:])])
 
@@ -158,15 +160,24 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
-    def tell(self, job: "Job", result: "Record | Failed") -> None:
-        """A run has ended."""
+    def begin(self, what: str) -> None:
+        """Something long begins."""
+        self.bar.update(self.task, description=what)
+        if not self.seen:
+            typer.echo(what, err=True)
+
+    def step(self, said: str) -> None:
+        """One more is done."""
         self.count += 1
-        least = None if isinstance(result, tuple) else min(result["regret"])
-        ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
-        said = f"{job.method} on {job.problem}, seed {job.seed}: {ending}"
         self.bar.update(self.task, advance=1, description=said)
         if not self.seen:
             typer.echo(f"{self.count}/{self.total} {said}", err=True)
+
+    def tell(self, job: "Job", result: "Record | Failed") -> None:
+        """A run has ended."""
+        least = None if isinstance(result, tuple) else min(result["regret"])
+        ending = f"failed: {result.reason}" if isinstance(result, tuple) else f"{least:.3g}"
+        self.step(f"{job.method} on {job.problem}, seed {job.seed}: {ending}")
 
 
 @app.command()
@@ -219,6 +230,104 @@ def plot(
     for name, draw in {"regrets": figures.curves, "ranks": figures.rank_curves}.items():
         draw(runs, shown).savefig(folder / f"{name}.png", dpi=110)
         typer.echo(folder / f"{name}.png")
+
+
+@app.command()
+def ablate(
+    changes: Annotated[
+        str | None,
+        typer.Option("--changes", "-c", metavar="NAMES", help="With commas; all but hmc and gp-mcmc, if left out."),
+    ] = None,
+    seeds: SeedsOption = "0:3",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
+    out: OutOption = Path("ablations"),
+    problems: Annotated[
+        str | None, typer.Option("--problems", "-p", metavar="NAMES", help="Some of the development list only.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Change single choices of the default on the development list and tell what each is worth, as Markdown.
+
+    What is finished is kept in FOLDER: the same command goes on where it was. The reported list is not touched.
+
+    Example:
+      presage bench ablate --seeds 0:10 --jobs 8
+    """
+    from presage.benchmarks import ablations, records
+    from presage.benchmarks.problems import choose
+    from presage.benchmarks.runner import jobs_for
+    from presage.benchmarks.runner import run as run_all
+    from presage.benchmarks.summary import select
+    from presage.cli._output import err
+
+    names = list(ablations.USUAL) if changes is None else [c.strip() for c in changes.split(",") if c.strip()]
+    for name in names:
+        ablations.variant(name)
+    listed = [p.name for p in choose(ablations.LIST)]
+    chosen = listed if problems is None else [p.name for p in choose(problems)]
+    for name in chosen:
+        if name not in listed:
+            raise PresageError(f"choices are tried on {', '.join(listed)} only, but got {name!r}")
+    methods = [ablations.OURS, *(f"{ablations.OURS}@{name}" for name in names)]
+    wanted = list(jobs_for(chosen, methods, seeds_of(seeds), {}))
+    with Progress(len(wanted)) as view:
+        try:
+            failed = run_all(wanted, out, workers=jobs, command=typed(), tell=view.tell)
+        except KeyboardInterrupt:
+            err().print(f"Stopped. The same command goes on from {out}.", style="yellow")
+            raise typer.Exit(130) from None
+    for reason in dict.fromkeys(f"{f.job.method}: {f.reason}" for f in failed):
+        err().print(reason, style="red", soft_wrap=True)
+    runs, shown, _ = select(records.read(out), chosen, methods)
+    text = ablations.markdown(runs, shown)
+    (out / "ablations.md").write_text(text)
+    typer.echo(text, nl=False)
+
+
+@app.command()
+def latency(
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", "-m", metavar="NAMES", help="With commas; every surrogate and peer, if left out."),
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="NUMBERS", help="Numbers of values, with commas.")
+    ] = "10,100,1000,10000,100000",
+    limit: Annotated[float, typer.Option("--limit", min=0.1, help="Seconds that one step of a cell may take.")] = 60.0,
+    out: OutOption = Path("latency"),
+    python: PythonOption = None,
+) -> None:  # fmt: skip
+    """Measure what a suggestion takes against the number of values, cold start included; one table, one figure.
+
+    What is measured is kept in FOLDER: the same command goes on where it was. Every method is given the same values
+    in a process of its own; one that exceeds the limit is not tried with more of them.
+
+    Example:
+      presage bench latency --python botorch=peers/bin/python --python hebo=hebo/bin/python
+    """
+    from presage.benchmarks import latency as measured
+    from presage.cli._output import err
+
+    known = (*measured.surrogates(), *measured.PEERS)
+    names = list(known) if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise PresageError(f"a method must be one of {', '.join(known)}, but got {name!r}")
+    if not all(part.strip().isdecimal() and int(part) > 1 for part in sizes.split(",")):
+        raise typer.BadParameter(f"sizes are whole numbers above 1 with commas, but got {sizes!r}")
+    wanted = [int(part) for part in sizes.split(",")]
+    with Progress(len(names) * len(wanted)) as view:
+        try:
+            found = measured.run(
+                names, out / "cells.jsonl", sizes=wanted, limit=limit, pythons=pythons_of(python or []),
+                command=typed(), tell=view.step,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            err().print(f"Stopped. The same command goes on from {out}.", style="yellow")
+            raise typer.Exit(130) from None
+    text = measured.markdown(found)
+    (out / "latency.md").write_text(text)
+    measured.figure(found).savefig(out / "latency.png", dpi=90)
+    typer.echo(text, nl=False)
 
 
 @app.command("list")

@@ -1,66 +1,138 @@
-"""`presage reproduce`: a seed's experiment in one command."""
+"""`presage reproduce`: a seed's experiments in one command."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from presage.cli._studies import JsonOption
 from presage.errors import PresageError
 
-ELSEWHERE = {
-    "s1": "benchmarks/s1.py", "s2": "benchmarks/s2_design.py and s2_variance.py", "s3": "benchmarks/neural.py",
-    "s4": "benchmarks/s4_studies.py",
+if TYPE_CHECKING:
+    from presage.experiments.base import Cell, Experiment, Told
+
+ABOUT = {
+    "s1": "networks sampled by Hamiltonian Monte Carlo", "s2": "ensembles designed by integrated acquisition",
+    "s3": "adaptive representations", "s4": "architecture search for Bayesian networks", "s5": "pyGPGO's tuning tasks",
 }  # fmt: skip
 
 
 def reproduce(
-    seed: Annotated[str, typer.Argument(metavar="SEED", help="s5.")],
-    quick: Annotated[bool, typer.Option("--quick", help="A few minutes: two data sets, one seed.")] = False,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Repeats of everything; 1 with --quick.")] = 20,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, one core each.")] = 1,
+    seed: Annotated[str, typer.Argument(metavar="SEED", help="s1, s2, s3, s4 or s5.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A few minutes: fewer repeats, smaller sizes.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Repeats of everything; by seed and --quick if left out.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Measurements at a time, one core each.")] = 1,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.")
-    ] = Path("reproduce-s5"),
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where results go; reproduce-SEED if left out.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="NAMES", help="Some experiments, with commas, such as s1_prior.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FOLDER", help="s4: the UCI sets, as FOLDER/yacht/data.txt.")
+    ] = None,
     python: Annotated[
-        str | None, typer.Option("--python", metavar="PATH", help="One that has Optuna; this one if left out.")
+        str | None, typer.Option("--python", metavar="PATH", help="s5: one that has Optuna; this one if left out.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Run a seed's experiment and tell its results: a table, curves.png, and every run in FOLDER.
+    """Run the experiments of a seed document, and set what it says beside what is found.
 
-    Stopped at any time, the same command goes on where it was.
+    The folder gets report.md, figures, a record of each experiment with the command and versions that made it, and
+    every single measurement: stopped at any time, the same command goes on where it was.
 
-    Example:
-      presage reproduce s5 --quick
+    Examples:
+      presage reproduce s1 --quick
+      presage reproduce s4 --data uci --jobs 8 --out s4
     """
+    if seed not in ABOUT:
+        raise PresageError(f"the seed must be one of {', '.join(ABOUT)}, but got {seed!r}")
+    for option, given, only_of in (("--data", data, "s4"), ("--python", python, "s5")):
+        if given is not None and seed != only_of:
+            raise PresageError(f"{option} is for {only_of} only, but the seed is {seed}")
+    folder = out or Path(f"reproduce-{seed}")
+    with _interruptible(folder):
+        if seed == "s5":
+            told = {"s5_ranks": ("Mean ranks on twenty tuning problems", _tuning(folder, quick, seeds, jobs, python))}
+        else:
+            told = _experiments(_chosen(seed, quick, seeds, data, only), folder, jobs)
+    text = f"# {seed.upper()}: {ABOUT[seed]}\n\n" + "\n".join(
+        f"## {title}\n\n{one.markdown()}" for title, one in told.values()
+    )
+    (folder / "report.md").write_text(text)
+    if as_json:
+        facts = {
+            name: {"title": title, "rows": one.rows, "differs": one.differs} for name, (title, one) in told.items()
+        }
+        text = json.dumps(facts, indent=2) + "\n"
+    typer.echo(text, nl=False)
+
+
+@contextmanager
+def _interruptible(folder: Path) -> Iterator[None]:
+    from presage.cli._output import err
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        err().print(f"Stopped. The same command goes on from {folder}.", style="yellow")
+        raise typer.Exit(130) from None
+
+
+def _chosen(seed: str, quick: bool, seeds: int | None, data: Path | None, only: str | None) -> "list[Experiment]":
+    import importlib
+
+    more: dict[str, Any] = {"data": data} if seed == "s4" else {}
+    found = importlib.import_module(f"presage.experiments.{seed}").experiments(quick, seeds, **more)
+    names = [name.strip() for name in only.split(",")] if only else [experiment.name for experiment in found]
+    known = {experiment.name: experiment for experiment in found}
+    for name in names:
+        if name not in known:
+            raise PresageError(f"an experiment of {seed} must be one of {', '.join(known)}, but got {name!r}")
+    return [known[name] for name in names]
+
+
+def _experiments(chosen: "list[Experiment]", folder: Path, jobs: int) -> "dict[str, tuple[str, Told]]":
+    from presage.cli.bench import Progress, typed
+    from presage.experiments.base import run, write
+
+    told = {}
+    with Progress(sum(len(experiment.cells) for experiment in chosen)) as view:
+        for experiment in chosen:
+            view.begin(experiment.title)
+            found = run(experiment, folder, jobs=jobs, tell=partial(_step, view, experiment.name))
+            told[experiment.name] = (experiment.title, write(experiment, found, folder, typed()))
+    return told
+
+
+def _step(view: Any, name: str, cell: "Cell") -> None:
+    view.step(f"{name} {' '.join(map(str, cell))}")
+
+
+def _tuning(folder: Path, quick: bool, seeds: int | None, jobs: int, python: str | None) -> "Told":
+    """S5: runs are kept as those of `presage bench`."""
     from presage.benchmarks import runner
     from presage.benchmarks.records import read
     from presage.benchmarks.summary import select
     from presage.cli._output import err
-    from presage.cli.bench import Progress
+    from presage.cli.bench import Progress, typed
     from presage.experiments import s5
 
-    if seed in ELSEWHERE:
-        raise PresageError(f"{seed} is not a command yet; in the repository, see {ELSEWHERE[seed]}")
-    if seed != "s5":
-        raise PresageError(f"the seed must be s5, but got {seed!r}")
-    names = s5.problems(quick)
-    wanted = list(
-        runner.jobs_for(names, list(s5.METHODS), range(1 if quick else seeds), {"optuna-tpe": python} if python else {})
-    )
+    names, repeats = s5.problems(quick), range(seeds or (1 if quick else 20))
+    pythons = {"optuna-tpe": python} if python else {}
+    wanted = list(runner.jobs_for(names, list(s5.METHODS), repeats, pythons))
     with Progress(len(wanted)) as view:
-        failed = runner.run(wanted, out, workers=jobs, command=f"presage reproduce {seed}", tell=view.tell)
+        failed = runner.run(wanted, folder, workers=jobs, command=typed(), tell=view.tell)
     for reason in dict.fromkeys(f.reason for f in failed):
         err().print(f"Left out: {reason}", style="yellow", soft_wrap=True)
-    found = read(out)
+    found = read(folder)
     methods = [name for name in s5.METHODS if any(r["method"] == name for r in found)]
     runs, shown, _ = select(found, names, methods)
-    s5.figure(runs, shown).savefig(out / "curves.png", dpi=110)
-    text = s5.markdown(runs, shown)
-    (out / "ranks.md").write_text(text)
-    if as_json:
-        told = {after: dict(zip(shown, map(vars, ranks), strict=True)) for after, ranks in s5.ranks(runs).items()}
-        text = json.dumps({"mean ranks after": told}, indent=2) + "\n"
-    typer.echo(text, nl=False)
+    s5.figure(runs, shown).savefig(folder / "curves.png", dpi=110)
+    return s5.tell(runs, shown)

@@ -9,28 +9,55 @@ from presage.cli._studies import JsonOption, NameArgument, StorageOption, open_e
 
 if TYPE_CHECKING:
     from presage.history import History
+    from presage.storage import Storage
 
 
 def show(
     name: NameArgument = None,
     storage: StorageOption = None,
     last: Annotated[int, typer.Option("--last", "-n", min=0, help="How many of the last trials.")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="What would be done for the next trial, and why, instead of the trials.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a study: settings, best trial, last trials, failures.
 
-    Example:
+    Examples:
       presage show tuning --storage study.db
+      presage show tuning --storage study.db --explain
     """
     from presage.table import summary
 
     place = open_existing(storage)
     name, history = read(place, storage, name)
+    if explain:
+        return _explain(name, history, place, as_json)
     facts = summary(name, history, place.living(name))
     if as_json:
         typer.echo(json.dumps(_facts(facts, history, last), indent=2))
     else:
         _print(facts, history, last)
+    return None
+
+
+def _explain(name: str, history: "History", place: "Storage", as_json: bool) -> None:
+    from presage.cli._output import clean, out
+    from presage.errors import StudyError
+    from presage.explain import explain
+    from presage.insight import Record
+
+    for what, setting in history.settings.items():
+        if not isinstance(setting, str):
+            raise StudyError(
+                f"study {name!r} was made with the {what} {setting['object']}, which is not stored; in Python, "
+                "load_study with it and study.explain() tell"
+            )
+    told = explain(Record.after(history, place, name))
+    if as_json:
+        typer.echo(json.dumps(told.to_json(), indent=2))
+    else:
+        out().print(clean(repr(told)), soft_wrap=True)
 
 
 def _facts(facts: dict[str, Any], history: "History", last: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from presage.benchmarks.measures import Interval, Runs, mean_ranks
 from presage.benchmarks.problems import DATA, LEARNERS
+from presage.experiments.base import Told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +23,8 @@ METHODS = {
     "random": "random search",
     "optuna-tpe": "Optuna TPE",
 }
+TRIED = ("presage:gp:ei", "presage:gp:lcb0.5", "presage:gp:lcb1.5", "random")  # by the thesis
+THESIS = "a curve of the loss"
 AFTER = (20, 53)
 QUICK_DATA = ("lsvt", "parkinsons")
 
@@ -36,21 +39,22 @@ def ranks(runs: Sequence[Runs]) -> dict[int, list[Interval]]:
     return {after: mean_ranks(runs, after=after) for after in AFTER}
 
 
-def markdown(runs: Sequence[Runs], methods: Sequence[str]) -> str:
-    """Mean ranks as a table, best at the end first, and one sentence on what to think of it."""
+def tell(runs: Sequence[Runs], methods: Sequence[str]) -> Told:
+    """Mean ranks, best at the end first; the thesis has curves of the loss and no numbers."""
     found = ranks(runs)
     order = sorted(range(len(methods)), key=lambda i: found[AFTER[-1]][i].mean)
-    rows = [
-        f"| {METHODS.get(methods[i], methods[i])} | " + " | ".join(str(found[after][i]) for after in AFTER) + " |"
-        for i in order
-    ]
+    rows = []
+    for i in order:
+        theirs = THESIS if methods[i] in TRIED else "not in the document"
+        ours = "; ".join(f"{found[after][i]} after {after}" for after in AFTER)
+        rows.append((f"mean rank (95 %) of {METHODS.get(methods[i], methods[i])}", theirs, ours))
     seeds = min(len(r.seeds) for r in runs)
-    header = "| method | " + " | ".join(f"mean rank after {after} (95 %)" for after in AFTER) + " |"
-    said = (
-        f"{len(runs)} problems, {seeds} seeds or more. The thesis shows curves without numbers, so ranks cannot be put "
-        "side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from its own."
+    differs = (
+        f"{len(runs)} problems, {seeds} seeds or more. The thesis shows curves without numbers, so ranks cannot be"
+        " put side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from "
+        "its own."
     )
-    return "\n".join([header, "| --- | --- | --- |", *rows, "", said]) + "\n"
+    return Told(tuple(rows), differs)
 
 
 def figure(runs: Sequence[Runs], methods: Sequence[str]) -> "Figure":
