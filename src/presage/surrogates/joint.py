@@ -99,6 +99,8 @@ class AsOne(Joint):
         return type(law)(mean[None], variance[None], np.ones(1))
 
     def covariance(self, x: np.ndarray) -> np.ndarray:
+        if not self.mean.shape[1]:  # with nothing, as max-value entropy search asks
+            return np.zeros((1, len(x), 0))
         law = self.posterior.marginal(x)
         here, there = (mean - law.weight @ mean for mean in (law.mean, self.mean))
         return (np.einsum("c,cnm->nm", law.weight, self.within(x)) + (law.weight[:, None] * here).T @ there)[None]
