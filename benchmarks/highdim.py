@@ -1,22 +1,33 @@
-"""Many dimensions: Branin in 50 and 100, Ackley and Levy in 20 and 100, against random search and CMA-ES.
+"""Many dimensions: Branin in 50 and 100, Ackley and Levy in 20 and 100, against random search, CMA-ES and peers.
 
-    python benchmarks/highdim.py --trials 200 --seeds 3      # writes benchmarks/results/highdim.json
-    python benchmarks/highdim.py --problems levy20 --methods region --add
+    python benchmarks/highdim.py --seeds 0 1 2      # writes benchmarks/results/highdim.json
+    python benchmarks/highdim.py --minutes 10       # the next ten minutes; runs on record are not made again
+    PEERS="botorch=python1 hebo=python2" python benchmarks/highdim.py --methods botorch hebo --trials 50
 
-Branin in d dimensions depends on two of them, drawn anew for each seed; Ackley and Levy are shifted by the seed.
+Branin in d dimensions depends on two of them, drawn anew for each seed; Ackley and Levy are shifted by the seed. A last
+problem, "surface", lies 30-dimensional about a curved surface of two dimensions, of which 150 points are known to the
+method "code"; elsewhere that method learns from the points it has tried. PEERS names the interpreters of peers.
 """
 
 import argparse
+import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from record import RESULTS, spread, write
+from record import RESULTS, write
 
 Objective = Callable[[dict[str, float]], float]
+
+
+def surface(places: np.ndarray) -> np.ndarray:
+    """Points of a curved surface in 30 dimensions, [n, 30], for places [n, 2]."""
+    rng = np.random.default_rng(5)
+    return 0.5 + 0.35 * np.sin(2.0 * places @ rng.normal(0.0, 1.5, (2, 30)) + rng.uniform(0.0, 2 * np.pi, 30))
 
 
 def problem(name: str, seed: int) -> tuple[Any, Objective, float]:
@@ -24,6 +35,13 @@ def problem(name: str, seed: int) -> tuple[Any, Objective, float]:
     import presage
     from presage import Float, Space, functions
 
+    if name == "surface":
+        target = surface(np.random.default_rng([seed, 1]).random((1, 2)))[0]
+
+        def away(params: dict[str, float]) -> float:
+            return float(np.square(np.array([params[f"x{i}"] for i in range(30)]) - target).sum())
+
+        return Space({f"x{i}": Float(0, 1) for i in range(30)}), away, 0.0
     if not name.startswith("branin"):
         kind, d = (functions.ackley, name[6:]) if name.startswith("ackley") else (functions.levy, name[4:])
         f = kind.dim(int(d)).shifted(seed)
@@ -38,13 +56,13 @@ def problem(name: str, seed: int) -> tuple[Any, Objective, float]:
     return Space({f"x{i}": Float(0, 1) for i in range(d)}), lifted, branin.minimum
 
 
-def study_trace(settings: Callable[[], dict[str, Any]]) -> Callable[..., list[float]]:
+def study_trace(settings: Callable[[Any], dict[str, Any]]) -> Callable[..., list[float]]:
     """Values of a study with these settings."""
 
     def trace(space: Any, f: Objective, trials: int, seed: int) -> list[float]:
         import presage
 
-        study = presage.Study(space, seed=seed, **settings())
+        study = presage.Study(space, seed=seed, **settings(space))
         return [trial.value for trial in study.optimize(f, trials=trials).trials]
 
     return trace
@@ -71,28 +89,59 @@ def random_trace(space: Any, f: Objective, trials: int, seed: int) -> list[float
     return [f(space.decode(point)) for point in points]
 
 
-def region() -> dict[str, Any]:
+def peer_trace(method: str) -> Callable[..., list[float]]:
+    """Values of another library in an interpreter of its own."""
+
+    def trace(space: Any, f: Objective, trials: int, seed: int) -> list[float]:
+        from presage.benchmarks import methods
+
+        pythons = dict(pair.split("=") for pair in os.environ.get("PEERS", "").split())
+        session, values = methods.start(method, space, trials, seed, pythons.get(method)), []
+        for _ in range(trials):
+            values.append(f(session.ask()))
+            session.tell(values[-1])
+        return values
+
+    return trace
+
+
+def region(space: Any) -> dict[str, Any]:
     from presage.proposers import ModelBased, TrustRegion
     from presage.surrogates import GaussianProcess
 
     return {"acquisition": TrustRegion(ModelBased(GaussianProcess())), "initial": 20}
 
 
-def embedding() -> dict[str, Any]:
+def embedding(space: Any) -> dict[str, Any]:
     from presage.proposers import Embedding, ModelBased
     from presage.surrogates import GaussianProcess
 
     return {"acquisition": Embedding(base=ModelBased(GaussianProcess())), "initial": 1}
 
 
+def code(space: Any) -> dict[str, Any]:
+    from presage.proposers import LearnedCode, ModelBased
+    from presage.surrogates import GaussianProcess
+
+    base = ModelBased(GaussianProcess())
+    if space.dim == 30:
+        examples = surface(np.random.default_rng(1).random((150, 2)))
+        return {"acquisition": LearnedCode(3, examples, base=base), "initial": 1}
+    return {"acquisition": LearnedCode(base=base), "initial": 20}
+
+
 METHODS: dict[str, Callable[..., list[float]]] = {
     "random": random_trace,
     "cma-es": cma_trace,
-    "default": study_trace(lambda: {"initial": 20}),
+    "default": study_trace(lambda space: {"initial": 20}),
+    "additive": study_trace(lambda space: {"surrogate": "additive", "initial": 20}),
     "region": study_trace(region),
     "embedding": study_trace(embedding),
+    "code": study_trace(code),
+    "botorch": peer_trace("botorch"),
+    "hebo": peer_trace("hebo"),
 }
-PROBLEMS = ("branin50", "branin100", "ackley20", "levy20", "ackley100", "levy100")
+PROBLEMS = ("branin50", "branin100", "ackley20", "levy20", "ackley100", "levy100", "surface")
 
 
 def run(name: str, method: str, trials: int, seed: int) -> tuple[list[float], float]:
@@ -108,30 +157,28 @@ def main() -> None:
     """Run, print, write down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*", default=list(PROBLEMS))
-    parser.add_argument("--methods", nargs="*", default=list(METHODS))
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--add", action="store_true", help="keep what was recorded before")
+    parser.add_argument("--methods", nargs="*", default=[name for name in METHODS if name not in ("botorch", "hebo")])
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run after so long")
+    parser.add_argument("--anew", action="store_true", help="forget what was recorded before")
     arguments = parser.parse_args()
-    path = RESULTS / "highdim.json"
-    result = json.loads(path.read_text())["result"] if arguments.add and path.exists() else {}
-    runs = [
-        (name, method, arguments.trials, seed)
-        for name in arguments.problems for method in arguments.methods for seed in range(arguments.seeds)
-    ]  # fmt: skip
-    found: dict[str, dict[int, tuple[list[float], float]]] = {}
-    for (name, method, _, seed), one in spread(run, runs, arguments.jobs):
-        cell = found.setdefault(f"{name} {method}", {})
-        cell[seed] = one
-        regrets, seconds = zip(*(cell[seed] for seed in sorted(cell)), strict=True)
-        result[f"{name} {method}"] = {"trials": arguments.trials, "regret every 10": regrets, "seconds": seconds}
-        if len(cell) == arguments.seeds:
-            last = float(np.median([r[-1] for r in regrets]))
+    path, began = RESULTS / "highdim.json", time.perf_counter()
+    result = json.loads(path.read_text())["result"] if path.exists() and not arguments.anew else {}
+    for seed in arguments.seeds:
+        for name, method in itertools.product(arguments.problems, arguments.methods):
+            cell = result.setdefault(f"{name} {method}", {"seeds": [], "regret every 10": [], "seconds": []})
+            if seed in cell["seeds"]:
+                continue
+            if time.perf_counter() - began > 60.0 * arguments.minutes:
+                return
+            regret, seconds = run(name, method, arguments.trials, seed)
+            for part, value in (("seeds", seed), ("regret every 10", regret), ("seconds", seconds)):
+                cell[part].append(value)
             print(
-                f"{name:10s} {method:10s} median regret {last:9.4g} after {arguments.trials}   {seconds} s", flush=True
+                f"{name:10s} {method:10s} seed {seed} regret {regret[-1]:9.4g} after {arguments.trials}   {seconds} s"
             )
-            write("highdim", result)
+            write("highdim", {key: cell for key, cell in sorted(result.items()) if cell["seeds"]})
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def ours(count: int, began: float, limit: float) -> dict:
         output = layer.weights(np.arange(60 * CHAINS), rng)
         values.append(np.einsum("snp,sp->sn", network.basis(weights, GRID), output).reshape(60, CHAINS, -1))
         row = progress(np.concatenate(values), began, gradients)
-        if row["reached"] or row["seconds"] > limit:
+        if row["reached"] or row["processor_seconds"] > limit:
             return row
 
 
@@ -120,7 +121,7 @@ def numpyro(count: int, began: float, limit: float) -> dict:
         sample = {name: np.asarray(a, float) for name, a in sampler.get_samples(group_by_chain=True).items()}
         values.append(np.swapaxes(function(sample), 0, 1))
         row = progress(np.concatenate(values), began, steps)
-        if row["reached"] or row["seconds"] > limit:
+        if row["reached"] or row["processor_seconds"] > limit:
             return row
 
 
@@ -135,7 +136,7 @@ def progress(values: np.ndarray, began: float, gradients: int) -> dict:
     return row
 
 
-def torch_leapfrogs(count: int, steps: int) -> float:
+def torch_leapfrogs(count: int, steps: int) -> dict[str, float]:
     """Leapfrogs per processor second of one chain, eager PyTorch on one thread."""
     import torch
 
@@ -166,7 +167,13 @@ def torch_leapfrogs(count: int, steps: int) -> float:
         with torch.no_grad():
             for v, slope in zip(p, g, strict=True):
                 v -= 0.5e-3 * slope
-    return steps / (time.process_time() - began)
+    return {"torch": steps / (time.process_time() - began)}
+
+
+def best(rates: Callable[[int, int], dict[str, float]], count: int, steps: int, repeats: int = 5) -> dict[str, float]:
+    """The largest of several rates: other programs on the machine can only slow one down."""
+    found = [rates(count, steps) for _ in range(repeats)]
+    return {name: max(row[name] for row in found) for name in found[0]}
 
 
 def our_leapfrogs(count: int, steps: int) -> dict[str, float]:
@@ -237,7 +244,9 @@ def main() -> None:
     parser.add_argument("what", choices=["time", "one", "leapfrogs", "suggestion"])
     parser.add_argument("--sizes", type=int, nargs="*", default=[20, 200])
     parser.add_argument("--sampler", choices=["presage", "numpyro"], default="presage")
-    parser.add_argument("--limit", type=float, default=1200.0, help="seconds after which a sampler is given up")
+    parser.add_argument(
+        "--limit", type=float, default=1200.0, help="processor seconds after which a sampler is given up"
+    )
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=10)
     arguments = parser.parse_args()
@@ -251,9 +260,10 @@ def main() -> None:
     rows: dict = {}
     for size in arguments.sizes:
         if arguments.what == "leapfrogs":
-            rows[f"n = {size}"] = our_leapfrogs(size, arguments.steps) | {
-                "torch": torch_leapfrogs(size, arguments.steps)
-            }
+            rows[f"n = {size}"] = {
+                name: rate for rates in (our_leapfrogs, torch_leapfrogs)
+                for name, rate in best(rates, size, arguments.steps).items()
+            }  # fmt: skip
             print(size, rows[f"n = {size}"], flush=True)
             continue
         for sampler in ("presage", "numpyro"):
@@ -263,7 +273,9 @@ def main() -> None:
             last = [line for line in out.stdout.splitlines() if line.startswith("RESULT ")]
             rows[f"n = {size}, {sampler}"] = json.loads(last[0][7:]) if last else {"failed": out.stderr[-500:]}
             print(size, sampler, rows[f"n = {size}, {sampler}"], flush=True)
-    note(arguments.what, rows)
+            note(arguments.what, rows)
+    if arguments.what == "leapfrogs":
+        note(arguments.what, rows)
     return None
 
 

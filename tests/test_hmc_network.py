@@ -66,7 +66,7 @@ def test_a_fit_is_a_function_of_its_arguments():
 
 
 def test_chains_that_disagree_are_run_again_and_then_replaced_by_a_process():
-    data, hasty = plain_data(), replace(SMALL, warmup=0, draws=8, trust=1.0 + 1e-9, patience=1)
+    data, hasty = plain_data(), replace(SMALL, warmup=0, trust=1.0 + 1e-9, patience=1)
     with pytest.warns(UserWarning, match="a Gaussian process answers instead"):
         fit = hasty.fit(data, rng=np.random.default_rng(0))
     assert fit.diagnostics["fallback"] == "gp"

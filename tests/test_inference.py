@@ -1,6 +1,7 @@
 """Samplers, networks and diagnostics against closed forms, quadrature-free truths and other libraries."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -145,6 +146,7 @@ def test_activations_have_their_slopes():
 
 def test_evidence_is_the_density_of_the_values():
     rng = np.random.default_rng(0)
+    both_of = jax.jit(jax.value_and_grad(evidence))
     for n, width in ((3, 6), (9, 4)):
         basis, y, noise = rng.standard_normal((n, width)), rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
 
@@ -152,17 +154,17 @@ def test_evidence_is_the_density_of_the_values():
             return stats.multivariate_normal(np.zeros(len(y)), basis @ basis.T + np.diag(noise)).logpdf(y)
 
         constant = 0.5 * n * math.log(2 * math.pi)
-        value, gradient = jax.value_and_grad(evidence)(jnp.asarray(basis), jnp.asarray(y), jnp.asarray(noise))
+        value, gradient = both_of(jnp.asarray(basis.T), jnp.asarray(y), jnp.asarray(noise))
         assert abs(value - constant - truth(basis)) < 1e-10
         for i in range(n):
             for j in range(width):
                 step = np.zeros_like(basis)
                 step[i, j] = 1e-5
-                assert abs(gradient[i, j] - (truth(basis + step) - truth(basis - step)) / 2e-5) < 1e-7
+                assert abs(gradient[j, i] - (truth(basis + step) - truth(basis - step)) / 2e-5) < 1e-7
         both = Regression.of(basis[None], y, noise[None])
         assert abs(both.evidence[0] - truth(basis)) < 1e-10
-        padded = evidence(
-            jnp.pad(basis, ((0, 2), (0, 0))), jnp.pad(y, (0, 2)), jnp.pad(noise, (0, 2), constant_values=1)
+        padded, _ = both_of(
+            np.pad(basis.T, ((0, 0), (0, 2))), np.pad(y, (0, 2)), np.pad(noise, (0, 2), constant_values=1)
         )
         assert abs(padded - value) < 1e-10
 
@@ -183,10 +185,10 @@ def test_integrating_the_output_layer_out_is_what_it_says():
     """log p(hidden, y) = log of the joint density at any output weights, less their log posterior density there."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
-    open_ = Network(**{**vars_of(NETWORK), "collapsed": False})
+    open_ = replace(NETWORK, collapsed=False)
     position = open_.draw(2, rng)
     last = [name for name in open_.pieces if name not in NETWORK.pieces]
-    totals = []
+    totals, whole, part = [], jax.jit(open_), jax.jit(NETWORK)
     for q in position:
         inner = np.concatenate([open_.piece(q, name).ravel() for name in NETWORK.pieces])
         output = np.concatenate([open_.piece(q, name).ravel() for name in last])
@@ -195,23 +197,47 @@ def test_integrating_the_output_layer_out_is_what_it_says():
         layer = Regression.of(basis[None], y, np.full((1, 7), weights.noise))
         cov = layer.root[0].T @ layer.root[0]
         at = stats.multivariate_normal(layer.mean[0], cov).logpdf(output)
-        joint = float(open_(jnp.asarray(q), table(x, y)))
-        totals.append(joint - at - float(NETWORK(jnp.asarray(inner), table(x, y))))
+        joint = float(whole(q, table(x, y)))
+        totals.append(joint - at - float(part(inner, table(x, y))))
     # Both are known up to constants: (2 pi)^(-n/2) is left out of each, and of the prior of the output (2 pi)^(-H/2).
     assert abs(totals[0] - totals[1]) < 1e-8
 
 
-def vars_of(network):
-    return {name: getattr(network, name) for name in network.__dataclass_fields__}
+def test_the_density_is_that_of_the_values_under_the_basis():
+    """The compiled density, units before rows, against SciPy's on the basis that predictions use."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
+    positions = NETWORK.draw(2, rng)
+    weights = NETWORK.weights(positions)
+    values = [
+        stats.multivariate_normal(np.zeros(7), basis @ basis.T + noise * np.eye(7)).logpdf(y)
+        for basis, noise in zip(NETWORK.basis(weights, x), weights.noise, strict=True)
+    ]
+    prior = [NETWORK.log_prior(q, np) for q in positions]
+    density = jax.jit(jax.vmap(NETWORK, (0, None)))(positions, table(x, y))
+    assert abs(np.diff(density)[0] - np.diff(values)[0] - np.diff(prior)[0]) < 1e-9
+
+
+def test_the_slope_of_the_density_is_its_difference():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
+    for network in (NETWORK, replace(NETWORK, collapsed=False)):
+        both_of = jax.jit(jax.value_and_grad(network))
+        q = network.draw(1, rng)[0]
+        slope = both_of(q, table(x, y))[1]
+        for way in rng.standard_normal((3, len(q))):
+            ahead, behind = (both_of(q + step * way, table(x, y))[0] for step in (1e-5, -1e-5))
+            # the third derivative times 1e-10, and rounding of a value of size 1e2 over 1e-5
+            assert abs(slope @ way - (ahead - behind) / 2e-5) < 1e-6 * (1.0 + np.abs(slope) @ np.abs(way))
 
 
 def test_padding_changes_nothing():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((5, 2)), rng.standard_normal(5)
     more = np.vstack([x, np.full((3, 2), 0.3)]), np.append(y, np.zeros(3)), np.arange(8) < 5
-    for network in (NETWORK, Network(**{**vars_of(NETWORK), "collapsed": False})):
-        q = jnp.asarray(network.draw(1, rng)[0])
-        assert abs(network(q, table(x, y)) - network(q, table(*more))) < 1e-9
+    for network in (NETWORK, replace(NETWORK, collapsed=False)):
+        q, density = network.draw(1, rng)[0], jax.jit(network)
+        assert abs(density(q, table(x, y)) - density(q, table(*more))) < 1e-9
 
 
 def test_pull_back_is_the_derivative_in_the_inputs():
@@ -343,7 +369,7 @@ def test_a_wide_network_is_its_infinite_kernel():
 def ranks(network, count, draws, at, x, seed):
     """Of the true function values at `at` among posterior draws, for simulated data sets, [count, m] in 0 ... draws."""
     rng = np.random.default_rng(seed)
-    open_ = Network(**{**vars_of(network), "collapsed": False})
+    open_ = replace(network, collapsed=False)
     out = []
     for k in range(count):
         truth = open_.weights(open_.draw(1, rng)[0])

@@ -8,14 +8,27 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from presage.acquisitions import Context, EntropySearch, KnowledgeGradient, NoisyExpectedImprovement
+from presage.acquisitions import (
+    Context,
+    EntropySearch,
+    KnowledgeGradient,
+    NoisyExpectedImprovement,
+    PredictiveEntropySearch,
+)
 from presage.acquisitions.entropy import minimum_law
 from presage.acquisitions.knowledge import largest_gain
 from presage.acquisitions.max_value import JointEntropySearch, MaxValueEntropySearch, truncation_gain
 from presage.kernels import Matern
 from presage.observations import Column, observe
 from presage.priors import LogNormal
-from presage.surrogates import GaussianProcess, Slice, StudentTProcess
+from presage.surrogates import (
+    ExtraTrees,
+    GaussianProcess,
+    GradientBoosting,
+    RandomForest,
+    Slice,
+    StudentTProcess,
+)
 from presage.surrogates.gaussian_joint import GaussianJoint
 from presage.surrogates.joint import ByConditioning
 from presage.testing.acquisitions import Waves, _basis
@@ -78,6 +91,47 @@ def test_covariances_of_a_process_are_those_of_its_draws():
     variance = np.diag(np.cov(draws.T))
     error = np.sqrt((np.outer(variance, variance[::4]) + expected**2) / DRAWS)  # of a covariance of normal draws
     assert (np.abs(covariance - expected) < 5.0 * error + 1e-9).all()
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("model", [RandomForest(trees=20), ExtraTrees(trees=20), GradientBoosting(stages=10)])
+def test_covariances_of_trees_are_those_of_their_draws(model, told):
+    posterior = model.fit(mixed_data(20), rng=np.random.default_rng(0)).posterior
+    x, z = mixed_points(8, seed=5), mixed_points(4, seed=6)
+    if told:
+        posterior = posterior.condition(x[:2], np.array([0.5, -1.0]))
+    joint = posterior.joint(z)
+    covariance, law = joint.covariance(x), joint.law(posterior.marginal(x))
+    assert covariance.shape == (1, 8, 4)
+    draws = posterior.sample(np.vstack([x, z]), 10_000, rng=np.random.default_rng(1))
+    away = draws - draws.mean(axis=0)
+    products = away[:, :8, None] * away[:, None, 8:]
+    error = products.std(axis=0) / math.sqrt(len(draws))
+    assert (np.abs(covariance[0] - products.mean(axis=0)) < 5.0 * error + 1e-9).all()
+    squares = away[:, :8] ** 2
+    error = squares.std(axis=0) / math.sqrt(len(draws))
+    assert (np.abs(law.variance[0] - squares.mean(axis=0)) < 5.0 * error + 1e-9).all()
+    np.testing.assert_allclose(law.mean[0], posterior.marginal(x).moments()[0], rtol=1e-12)
+    np.testing.assert_allclose(joint.covariance(z)[0], joint.covariance(z)[0].T, atol=1e-12)
+
+
+ENTROPIES = [EntropySearch, PredictiveEntropySearch, MaxValueEntropySearch, JointEntropySearch, KnowledgeGradient]
+
+
+@pytest.mark.parametrize("kind", ENTROPIES)
+@pytest.mark.parametrize("model", [RandomForest(), ExtraTrees(), GradientBoosting()])
+def test_information_over_trees_is_one_table_and_overflows_nowhere(kind, model):
+    """Six values, so that many points share a leaf of every tree and f there is one number."""
+    x = np.random.default_rng(0).random((6, 2))
+    data = observe(x, np.sin(9.0 * x[:, 0]) + x[:, 1], (Column("continuous"),) * 2)
+    posterior = model.fit(data, rng=np.random.default_rng(0)).posterior
+    some = Context(posterior.incumbent(), 6, x, lambda rng: rng.random((64, 2)))
+    found = kind().prepare(posterior, some, rng=np.random.default_rng(0))
+    assert len(getattr(found, "laws", (0,))) == 1
+    value = found.values(posterior, np.random.default_rng(1).random((40, 2)), some)
+    assert np.isfinite(value).all()
+    assert value.min() > -1e-6
+    assert value.max() > 1e-4
 
 
 @pytest.mark.parametrize(

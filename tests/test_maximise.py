@@ -8,6 +8,7 @@ import pytest
 from presage import Choice, Float, Int, Space
 from presage.observations import columns_of
 from presage.proposers import Domain, Maximiser
+from presage.proposers.slide import slide
 from presage.space import point_key
 
 NOWHERE = np.empty((0, 0))
@@ -55,14 +56,17 @@ def test_the_higher_of_two_hills(seed):
     points, worth = search(CUBE, lambda x: two_hills(x)[0], two_hills, seed)
     assert np.abs(points[0] - HIGH).max() < 0.01  # the foot of the wide hill moves the top a little
     assert worth[0] > 2.0
-    _, unimproved = search(CUBE, lambda x: two_hills(x)[0], None, seed, generations=0)
+    _, unimproved = search(CUBE, lambda x: two_hills(x)[0], None, seed, sweeps=0, generations=0)
     assert worth[0] > unimproved[0] + 0.01
     _, evolved = search(CUBE, lambda x: two_hills(x)[0], None, seed)
     assert worth[0] > evolved[0] > worth[0] - 0.01
 
 
 @pytest.mark.parametrize("dim", [1, 2, 8])
-def test_steps_without_slopes_are_climbed_by_evolution(dim):
+@pytest.mark.parametrize(
+    "means", [{"sweeps": 0, "generations": 30}, {"generations": 0}, {}], ids=["cma", "slide", "both"]
+)
+def test_steps_without_slopes_are_climbed(dim, means):
     """A staircase, as trees make: flat almost everywhere, its top 1/40 wide; candidates alone do not find it."""
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     goal = 0.3 + 0.4 * np.arange(dim) / dim
@@ -71,16 +75,47 @@ def test_steps_without_slopes_are_climbed_by_evolution(dim):
         return -np.floor(40.0 * np.abs(x - goal)).sum(axis=1) / dim
 
     for seed in range(3):
-        found = search(space, stairs, None, seed)[1][0]
-        assert found == 0.0 if dim < 8 else found > -1.0
-        assert found >= search(space, stairs, None, seed, generations=0)[1][0]
+        found = search(space, stairs, None, seed, **means)[1][0]
+        assert found == 0.0 if dim < 8 or "sweeps" not in means else found > -1.0
+        assert found >= search(space, stairs, None, seed, sweeps=0, generations=0)[1][0]
 
 
-def test_evolution_keeps_to_the_constraints():
+@pytest.mark.parametrize("means", [{"sweeps": 0, "generations": 30}, {"generations": 0}], ids=["cma", "slide"])
+def test_searches_without_slopes_keep_to_the_constraints(means):
     space = Space({"x": Float(0, 1), "y": Float(0, 1)}, constraints=[lambda p: p["x"] + p["y"] < 1])
-    points, worth = search(space, lambda x: x.sum(axis=1), None)
+    points, worth = search(space, lambda x: x.sum(axis=1), None, **means)
     assert 0.999 < worth[0] < 1.0
     assert points[0].sum() < 1.0
+
+
+def test_a_ridge_across_the_columns_is_climbed_by_evolution_where_single_columns_are_stuck():
+    """Along the diagonal of a narrow ridge every step in one column alone leads down."""
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+
+    def ridge(x):
+        away = (x - 0.4) @ turn
+        return -np.square(away * [1.0, 30.0, 30.0, 30.0]).sum(axis=1)
+
+    def left(**means):
+        return -np.mean([search(CUBE, ridge, None, seed, **means)[1][0] for seed in range(4)])
+
+    assert left(generations=60) < 0.5 * left(generations=0)
+
+
+def test_absent_cells_stay_absent_while_others_slide():
+    space = Space({"c": Choice(["p", "q"]), "x": Float(0, 1), "z": Float(0, 1, when={"c": "q"})})
+    start = np.array([[0.25, 0.9, np.nan], [0.75, 0.9, 0.1]])
+
+    def values(x):
+        return -np.square(np.nan_to_num(x[:, 1:] - 0.4)).sum(axis=1)
+
+    continuous = np.array([False, True, True])
+    rng = np.random.default_rng(0)
+    points, worth = slide(values, domain(space), start, values(start), continuous, 8, rng)
+    assert np.array_equal(np.isnan(points), np.isnan(start))
+    assert np.array_equal(points[:, 0], start[:, 0])
+    np.testing.assert_array_equal(worth, values(points))
+    assert worth.min() > -1e-3
 
 
 def test_a_box_holds_every_point():

@@ -55,7 +55,7 @@ def test_draws_are_normal_and_independent():
 def test_kl_is_that_of_gaussians():
     family = Variational(hyperprior=None)
     shape, widths = Shape(2, 2, 4, 1), jnp.array([3, 0])
-    params = family.init(jax.random.key(0), widths, {"initial_noise": 0.1}, shape)
+    params = jax.jit(family.init, static_argnums=3)(jax.random.key(0), widths, {"initial_noise": 0.1}, shape)
     expected = 0.0
     s = 0.7
     for layer, inputs, outputs in ((params.layers[0], 2, 3), (params.layers[2], 3, 1)):
@@ -111,6 +111,7 @@ def test_both_reparametrisations_have_the_same_elbo_in_expectation(heteroskedast
     assert abs(likelihoods[0].mean() - likelihoods[1].mean()) < 4.0 * error
 
 
+@pytest.mark.slow
 def test_padded_networks_are_the_unpadded_ones():
     together = cohort([(3,), (6, 4), (17,)], most=ROWS + 7).advance(10)
     assert together.shape == (2, 2, 24, 1)

@@ -790,3 +790,11 @@ def test_a_study_says_what_it_is():
     assert repr(study) == "Study('cake', minimize, 0 trials, 0 finished)"
     study.optimize(lambda p: 0.25, 2)
     assert repr(study) == "Study('cake', minimize, 2 trials, 2 finished, best=0.25)"
+
+
+@pytest.mark.parametrize("stddev", [1e160, 1.7e308])
+def test_a_value_without_any_certainty_does_no_harm(stddev):
+    study = Study({"x": Float(0, 1)}, seed=0, initial=3)
+    for value in (1e-9, 2e-9, 5e-9, 3e-9):
+        study.tell(study.ask(), value, stddev=stddev if value == 5e-9 else None)
+    assert 0.0 <= study.ask().params["x"] <= 1.0

@@ -109,6 +109,40 @@ def acquisitions() -> str:
     return table(("", *by), (row for row in rows if len(row) == len(by) + 1))
 
 
+def dimensions() -> str:
+    """Regret in many dimensions, every method on every problem; the evaluations of peers are fewer."""
+    result = record("highdim")["result"]
+    problems = ("branin50", "branin100", "ackley20", "levy20", "ackley100", "levy100", "surface")
+    names = dict.fromkeys(pair.split()[1] for pair in result)
+    rows = []
+    for name in names:
+        cells = [name]
+        for problem in problems:
+            found = result.get(f"{problem} {name}")
+            if found is None:
+                cells.append("-")
+                continue
+            last, count = [row[-1] for row in found["regret every 10"]], len(found["seeds"])
+            short = min(10 * len(row) for row in found["regret every 10"])
+            cells.append(f"{np.median(last):.3g} [{count}{'' if short == 100 else f', {short} evaluations'}]")
+        rows.append(cells)
+    return table(("", *problems), rows)
+
+
+def maximiser() -> str:
+    """Cases in which the default search reached 0.99 of the best known expected improvement."""
+    rows = record("maximiser")["result"]["rows"]
+    lines = []
+    for name in dict.fromkeys(row["surrogate"] for row in rows):
+        mine = [row for row in rows if row["surrogate"] == name]
+        share = [row["share"] for row in mine]
+        reached = sum(one >= 0.99 for one in share)
+        lines.append((name, f"{reached} of {len(mine)}", f"{min(share):.3f}", mine[0]["points"], mine[0]["starts"]))
+    reached = sum(row["share"] >= 0.99 for row in rows)
+    lines.append(("all", f"{reached} of {len(rows)}", f"{min(row['share'] for row in rows):.3f}", "", ""))
+    return table(("posterior", "0.99 reached", "least share", "random points", "improved starts"), lines)
+
+
 def robustness() -> str:
     """What was done to studies, and what was lost."""
     kills, fuzz = record("kills"), record("workers_fuzz")["result"]
@@ -166,7 +200,7 @@ def reproduced(name: str) -> Any:
     if path.exists():
         return json.loads(path.read_text())["result"]
     if name == "s1_benchmark":
-        return {method: record(f"s1_{method}")["traces"] for method in ("hmc", "cauchy", "gp")}
+        return {method: record(f"s1_{method}")["traces"] for method in ("hmc", "cauchy", "gp", "skopt")}
     earlier = {
         "s1_posterior": "s1_figures",
         "s3_regret": "neural_seed",

@@ -11,6 +11,8 @@ from presage.space import Space
 # Sizes for compiled surrogates. Up to 64 rows the work costs less than the compilation of a smaller program would.
 SIZES = (64, 128, 256, 512, 768, 1024)
 
+LOUD = 1e6  # a value with a larger standard error, in units of the values' spread, says nothing either
+
 
 class Column(NamedTuple):
     """One column of the unit cube: continuous, ordinal or categorical; how many levels; whether it may be absent."""
@@ -105,10 +107,12 @@ def observe(
     spread = float(values[mask].std()) if mask.any() else 0.0
     # A spread of a few roundings is none; the unit of a constant objective is its own size.
     scale = spread if spread > 1e-14 * abs(center) else abs(center) or 1.0
+    with np.errstate(over="ignore"):
+        errors = np.zeros(count) if stddev is None else np.nan_to_num(np.ldexp(stddev, -unit) / scale)
     nothing = np.zeros(count, dtype=bool)
     return Observations(
         np.asarray(x, dtype=float).reshape(count, len(columns)), np.where(mask, (values - center) / scale, 0.0),
-        np.zeros(count) if stddev is None else np.nan_to_num(np.ldexp(stddev, -unit) / scale) ** 2, mask,
+        np.minimum(errors, LOUD) ** 2, mask,
         nothing if failed is None else failed, nothing if pending is None else pending,
         math.ldexp(center, unit), math.ldexp(scale, unit), columns,
     )  # fmt: skip

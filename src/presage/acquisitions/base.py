@@ -129,11 +129,12 @@ class OfJoint(Acquisition):
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
         parts = [x[i : i + AT_ONCE] for i in range(0, max(len(x), 1), AT_ONCE)]
         return np.concatenate([
-            self.score(posterior.marginal(at), self.joint.covariance(at), posterior.noise(at))[0] for at in parts
+            self.score(self.joint.law(posterior.marginal(at)), self.joint.covariance(at), posterior.noise(at))[0]
+            for at in parts
         ])  # fmt: skip
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
-        law, mean_slope, variance_slope = posterior.marginal_gradient(x)
+        law, mean_slope, variance_slope = posterior.marginal_gradient(x)  # its components are those of the covariances
         covariance, slope = self.joint.covariance_gradient(x)
         value, by_mean, by_variance, by_covariance = self.score(law, covariance, posterior.noise(x))
         gradient = np.einsum("cn,cnd->nd", by_mean, mean_slope) + np.einsum("cn,cnd->nd", by_variance, variance_slope)

@@ -141,10 +141,11 @@ class PredictiveEntropySearch(Unprepared):
 def _tables(posterior: Posterior, points: np.ndarray) -> tuple[Joint, tuple[Minimum, ...], np.ndarray, np.ndarray]:
     """Of the law at the points: covariances with elsewhere, where the minimum is, means, covariances."""
     joint = posterior.joint(points)
-    law, covariance = posterior.marginal(points), joint.covariance(points)
-    # Rounding must not make it anything but a covariance: neighbours have nearly the same values.
+    law, covariance = joint.law(posterior.marginal(points)), joint.covariance(points)
+    # Neighbours have nearly the same values. Expectation propagation needs digits in their differences: with 1e-9 it
+    # overflowed in one of thirty tables of a random forest, all of whose points in a leaf go together.
     eigenvalues, vectors = np.linalg.eigh(0.5 * (covariance + covariance.transpose(0, 2, 1)))
-    eigenvalues = np.maximum(eigenvalues, 1e-9 * eigenvalues[:, -1:])
+    eigenvalues = np.maximum(eigenvalues, 1e-7 * eigenvalues[:, -1:])
     covariance = (vectors * eigenvalues[:, None]) @ vectors.transpose(0, 2, 1)
     return joint, tuple(map(minimum_law, law.mean, covariance)), law.mean, covariance
 
@@ -179,9 +180,10 @@ def _information(a: np.ndarray, law: Minimum) -> tuple[np.ndarray, np.ndarray]:
     spread = np.where(kept, spread, LEAST)
     away = SCORES - mean[..., None]  # [n, i, w]
     log_density = -0.5 * away**2 / spread[..., None] - 0.5 * np.log(spread)[..., None] - HALF_LOG_TAU
-    highest = (log_density + law.log_p[:, None]).max(axis=1, keepdims=True)
+    weighted = log_density + law.log_p[:, None]
+    highest = weighted.max(axis=1, keepdims=True)
     p = np.exp(law.log_p)[:, None]
-    log_mix = highest + np.log(np.sum(p * np.exp(log_density - highest), axis=1, keepdims=True))
+    log_mix = highest + np.log(np.sum(np.exp(weighted - highest), axis=1, keepdims=True))
     step = SCORES[1] - SCORES[0]
     part = step * p * np.exp(log_density) * (log_density - log_mix)  # its sum is the information
     by_mean = np.sum(part * away, axis=2) / spread

@@ -35,7 +35,8 @@ class KnowledgeGradient(Unprepared):
         ranks = [np.argsort(mean, kind="stable"), np.argsort(mean - 2.0 * np.sqrt(variance), kind="stable")]
         chosen = list(dict.fromkeys([*ranks[0][:half].tolist(), *ranks[1].tolist()]))[: self.points]
         z = some[chosen]
-        return PreparedKnowledge(posterior.joint(z), posterior.marginal(z).mean)
+        joint = posterior.joint(z)
+        return PreparedKnowledge(joint, joint.law(posterior.marginal(z)).mean)
 
 
 @dataclass(frozen=True)

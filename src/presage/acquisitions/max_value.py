@@ -131,8 +131,9 @@ class JointEntropySearch(Unprepared):
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         at, lowest = minima(posterior, context, rng, self.samples)
-        law = posterior.marginal(at)
-        return PreparedJointEntropy(posterior.joint(at), lowest - law.mean, law.variance, lowest, self.least_noise)
+        joint = posterior.joint(at)
+        law = joint.law(posterior.marginal(at))
+        return PreparedJointEntropy(joint, lowest - law.mean, law.variance, lowest, self.least_noise)
 
 
 @dataclass(frozen=True)

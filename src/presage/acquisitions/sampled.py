@@ -96,7 +96,8 @@ class NoisyExpectedImprovement(Unprepared):
         mean, variance = posterior.marginal(context.observed).moments()
         order = np.argsort(mean - 2.0 * np.sqrt(variance), kind="stable")[: self.points]
         z = context.observed[order]
-        joint, law = posterior.joint(z), posterior.marginal(z)
+        joint = posterior.joint(z)
+        law = joint.law(posterior.marginal(z))
         covariance = joint.covariance(z)
         covariance = 0.5 * (covariance + covariance.transpose(0, 2, 1))
         # Where observations have next to no noise, f at two points may be one and the same to rounding.

@@ -126,38 +126,44 @@ class Network:
         start, shape = self.pieces[name]
         return position[..., start : start + math.prod(shape)].reshape((*position.shape[:-1], *shape))
 
-    def scales(self, position: Any, i: int, xp: Any) -> tuple[Any, Any]:
+    def split(self, position: Any, xp: Any) -> dict[str, Any]:
+        """All arrays of each position [..., p]; the derivative of one cut into all is cheaper than of many slices."""
+        parts = xp.split(position, [start for start, _ in self.pieces.values()][1:], axis=-1)
+        batch = position.shape[:-1]
+        shapes = {name: shape for name, (_, shape) in self.pieces.items()}
+        return {name: part.reshape((*batch, *shapes[name])) for name, part in zip(shapes, parts, strict=True)}
+
+    def scales(self, parts: dict[str, Any], i: int, xp: Any) -> tuple[Any, Any]:
         """Scales of a layer's weights, [..., a or 1, 1], and of its biases, [..., 1], fan-in apart."""
         prior, bias = self.layer(self.weight, i), self.layer(self.bias, i)
         if not prior.spread:
             return prior.median, bias
-        factor = xp.exp(prior.spread * self.piece(position, f"scale{i}"))
+        factor = xp.exp(prior.spread * parts[f"scale{i}"])
         if i:
             return prior.median * factor[..., None], bias
         return prior.median * factor[..., list(self._groups)][..., None], bias * factor[..., -1:]
 
     def weights(self, position: Any, xp: Any = np) -> Weights:
         """The network, or networks, at positions [..., p]."""
-        batch = position.shape[:-1]
+        batch, parts = position.shape[:-1], self.split(position, xp)
         hidden: list[tuple[Any, Any]] = []
         for i, a in enumerate((self.inputs, *self.widths)):
             law = self.layer(self.laws, i)
-            weight_scale, bias_scale = self.scales(position, i, xp)
-            variance = law.variance(xp.moveaxis(self.piece(position, f"latent{i}"), -3, 0), xp)
+            weight_scale, bias_scale = self.scales(parts, i, xp)
+            variance = law.variance(xp.moveaxis(parts[f"latent{i}"], -3, 0), xp)
             deviation = xp.sqrt(variance) * (a ** (-1.0 / law.index) * weight_scale)
             if i < len(self.widths):
-                matrix = self.piece(position, f"weight{i}") * deviation
-                hidden.append((matrix, self.piece(position, f"bias{i}") * bias_scale))
+                matrix = parts[f"weight{i}"] * deviation
+                hidden.append((matrix, parts[f"bias{i}"] * bias_scale))
         last = len(self.widths)
         bias_scale = xp.broadcast_to(xp.asarray(bias_scale, dtype=position.dtype), (*batch, 1))
         scale = xp.concatenate([deviation[..., 0], bias_scale], axis=-1)
         output = None
         if not self.collapsed:
-            parts = [self.piece(position, f"weight{last}")[..., 0], self.piece(position, f"bias{last}")]
-            output = xp.concatenate(parts, axis=-1)
+            output = xp.concatenate([parts[f"weight{last}"][..., 0], parts[f"bias{last}"]], axis=-1)
         noise = xp.full(batch, self.noise.median, position.dtype)
         if self.noise.spread:
-            noise = noise * xp.exp(self.noise.spread * self.piece(position, "noise"))
+            noise = noise * xp.exp(self.noise.spread * parts["noise"])
         return Weights(hidden, scale, output, self.smallest_noise + noise)
 
     def basis(self, weights: Weights, x: Any, xp: Any = np) -> Any:
@@ -209,11 +215,17 @@ class Network:
 
         weights = self.weights(position, jnp)
         noise = jnp.where(data.mask, data.noise + weights.noise, 1.0)
-        basis = self.basis(weights, data.x, jnp) * data.mask[:, None]
+        # Units first, rows last, and biases as a product, whose derivative is one too and not a sum over rows: the
+        # gradient takes two thirds of the time that it takes through `basis`.
+        one = jnp.ones((1, len(data.x)), position.dtype)
+        h = data.x.T
+        for matrix, bias in weights.hidden:
+            h = ACTIVATIONS[self.activation](matrix.T @ h + bias[:, None] @ one, jnp)
+        h = jnp.concatenate([h, one])
         if weights.output is None:
-            likelihood = evidence(basis, data.y, noise)
+            likelihood = evidence(h * (weights.scale[:, None] * data.mask), data.y, noise)
         else:
-            error = (data.y - basis @ weights.output) * data.mask
+            error = (data.y - (weights.scale * weights.output) @ h) * data.mask
             likelihood = -0.5 * (error @ (error / noise) + jnp.log(noise).sum())
         return self.log_prior(position, jnp) + likelihood
 
@@ -228,47 +240,47 @@ class Data(NamedTuple):
 
 
 def evidence(basis: Any, y: Any, noise: Any) -> Any:
-    """log N(y; 0, basis basis' + diag(noise)) up to a constant.
+    """log N(y; 0, basis' basis + diag(noise)) up to a constant.
 
     Args:
-        basis: [n, H]; zero in rows that do not count.
+        basis: [H, n]; zero where a value does not count.
         y: [n]; zero there.
         noise: variances, [n]; 1 there.
     """
     import jax.numpy as jnp
 
     root = jnp.sqrt(noise)
-    return _unit_evidence()(basis / root[:, None], y / root) - 0.5 * jnp.log(noise).sum()
+    return _unit_evidence()(basis / root, y / root) - 0.5 * jnp.log(noise).sum()
 
 
 @functools.cache
 def _unit_evidence() -> Callable[[Any, Any], Any]:
-    """log N(y; 0, A A' + I) up to a constant, by whichever of the two Gram matrices is smaller.
+    """log N(y; 0, A' A + I) up to a constant, A [H, n], by whichever of the two Gram matrices is smaller.
 
     Its derivatives are written out: in A they cost one product of matrices, where differentiation through a Cholesky
-    factor and both sides of A A' costs several.
+    factor and both sides of A' A costs several.
     """
     import jax
     import jax.numpy as jnp
-    from jax.scipy.linalg import solve_triangular
+    from jax.lax.linalg import cholesky, triangular_solve
 
     def inverse(K: Any) -> tuple[Any, Any]:
-        """K^-1 and log det K."""
+        """(K + I)^-1 and log det (K + I)."""
         one = jnp.eye(len(K), dtype=K.dtype)
-        factor = jnp.linalg.cholesky(K + one)
-        back = solve_triangular(factor, one, lower=True)
+        factor = cholesky(K + one, symmetrize_input=False)
+        back = triangular_solve(factor, one, left_side=True, lower=True)
         return back.T @ back, 2.0 * jnp.log(jnp.diagonal(factor)).sum()
 
     def forward(A: Any, y: Any) -> tuple[Any, tuple[Any, Any]]:
-        n, width = A.shape
+        width, n = A.shape
         if n <= width:
-            K, log_det = inverse(A @ A.T)
+            K, log_det = inverse(A.T @ A)
             a = K @ y
-            return -0.5 * (y @ a + log_det), (jnp.outer(a, a @ A) - K @ A, -a)
-        K, log_det = inverse(A.T @ A)
-        m = K @ (y @ A)
-        error = y - A @ m
-        return -0.5 * (error @ error + m @ m + log_det), (jnp.outer(error, m) - A @ K, -error)
+            return -0.5 * (y @ a + log_det), (jnp.outer(A @ a, a) - A @ K, -a)
+        K, log_det = inverse(A @ A.T)
+        m = K @ (A @ y)
+        error = y - m @ A
+        return -0.5 * (error @ error + m @ m + log_det), (jnp.outer(m, error) - K @ A, -error)
 
     def backward(slopes: tuple[Any, Any], by_value: Any) -> tuple[Any, Any]:
         return by_value * slopes[0], by_value * slopes[1]

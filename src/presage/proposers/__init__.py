@@ -9,21 +9,22 @@ from presage.proposers.random import RandomSearch
 if TYPE_CHECKING:
     from presage.proposers.batch import Batch, Believe, Fantasise, Independent, JointImprovement, Penalise
     from presage.proposers.embedding import Embedding
+    from presage.proposers.learned_code import LearnedCode
     from presage.proposers.maximise import Maximiser
     from presage.proposers.model_based import ModelBased
     from presage.proposers.portfolio import Portfolio
     from presage.proposers.trust_region import TrustRegion
 
 __all__ = [
-    "Batch", "Believe", "Domain", "Embedding", "Fantasise", "Independent", "JointImprovement", "Maximiser",
-    "ModelBased", "Penalise", "Portfolio", "Proposal", "Proposer", "RandomSearch", "TrustRegion",
+    "Batch", "Believe", "Domain", "Embedding", "Fantasise", "Independent", "JointImprovement", "LearnedCode",
+    "Maximiser", "ModelBased", "Penalise", "Portfolio", "Proposal", "Proposer", "RandomSearch", "TrustRegion",
 ]  # fmt: skip
 
 # They import SciPy, which random search does without.
 _HOME = {
     "Batch": "batch", "Believe": "batch", "Embedding": "embedding", "Fantasise": "batch", "Independent": "batch",
-    "JointImprovement": "batch", "Maximiser": "maximise", "ModelBased": "model_based", "Penalise": "batch",
-    "Portfolio": "portfolio", "TrustRegion": "trust_region",
+    "JointImprovement": "batch", "LearnedCode": "learned_code", "Maximiser": "maximise", "ModelBased": "model_based",
+    "Penalise": "batch", "Portfolio": "portfolio", "TrustRegion": "trust_region",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Random embeddings: a search in few dimensions for functions that depend on few directions out of many."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -75,14 +76,14 @@ class Embedding(Proposer):
             turn = len(which) % self.several
             make = hashed if self.sparse else gaussian
             to_cube = make(d, dim, np.random.default_rng([self.seed, turn]))
-            inner = _inner(domain, to_cube, dim)
+            place = inner(domain, to_cube, dim)
             mine = _coded(data, codes[which == turn], images[which == turn])
             if mine.count < 2:
-                points = inner.fresh(inner.random(64, rng), 1, besides=keys)
+                points = place.fresh(place.random(64, rng), 1, besides=keys)
             else:
                 prefix = f"{turn}."
                 model = {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
-                found = self.base.propose(model, mine, inner, 1, rng=rng)
+                found = self.base.propose(model, mine, place, 1, rng=rng)
                 state |= {prefix + name: array for name, array in found.state.items()}
                 points, info = found.points, {**found.info, "source": "embedding"}
             if not len(points):
@@ -95,7 +96,7 @@ class Embedding(Proposer):
         return Proposal(chosen, {**state, CODES: codes, IMAGES: images, WHICH: which}, info)
 
 
-def _inner(domain: Domain, to_cube: Map, dim: int) -> Domain:
+def inner(domain: Domain, to_cube: Map | Callable[[np.ndarray], np.ndarray], dim: int) -> Domain:
     """Codes as a domain of their own, legal where their images are."""
     return replace(
         domain, columns=(Column("continuous"),) * dim, project=lambda codes: np.clip(codes, 0.0, 1.0),

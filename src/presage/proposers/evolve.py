@@ -6,7 +6,7 @@ import numpy as np
 
 from presage.proposers.base import Domain
 
-STEP = 0.15  # initial standard deviation, as a share of the box
+STEP = 0.1  # initial standard deviation, as a share of the box
 
 
 def evolve(

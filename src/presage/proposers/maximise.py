@@ -8,6 +8,7 @@ import numpy as np
 from presage import lbfgs
 from presage.proposers.base import Domain
 from presage.proposers.evolve import evolve
+from presage.proposers.slide import slide
 from presage.sobol import sobol
 
 Values = Callable[[np.ndarray], np.ndarray]
@@ -23,13 +24,14 @@ MOST_LEVELS = 12  # categories tried per column and round
 class Maximiser:
     """Many candidates, then the best of them improved: L-BFGS on continuous columns, neighbours on discrete ones.
 
-    Where the posterior has no gradients, CMA-ES takes the place of L-BFGS.
+    Where the posterior has no gradients, steps along single columns and CMA-ES take the place of L-BFGS.
 
     Args:
         spread: Sobol candidates over the whole cube.
         local: candidates around the best observed points.
         starts: candidates that are improved.
         evaluations: quasi-Newton evaluations per start and round.
+        sweeps: over single columns, in the first round; in each further one half as many.
         generations: of CMA-ES per start and round.
         rounds: alternations between continuous and discrete columns.
     """
@@ -38,7 +40,8 @@ class Maximiser:
     local: int = 512
     starts: int = 8
     evaluations: int = 50
-    generations: int = 30
+    sweeps: int = 10
+    generations: int = 20
     rounds: int = 4
 
     def __call__(
@@ -109,10 +112,11 @@ class Maximiser:
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         continuous = np.array([column.levels is None for column in domain.columns])
-        for _ in range(self.rounds):
+        for turn in range(self.rounds):
             if continuous.any() and gradients is not None:
                 points, worth = self._climb(gradients, domain, points, worth, continuous)
             elif continuous.any():
+                points, worth = slide(values, domain, points, worth, continuous, self.sweeps >> turn, rng)
                 points, worth = evolve(values, domain, points, worth, continuous, self.generations, rng)
             if continuous.all():
                 break

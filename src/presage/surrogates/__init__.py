@@ -12,6 +12,7 @@ from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
 from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
 
 if TYPE_CHECKING:
+    from presage.surrogates.additive import AdditiveProcess
     from presage.surrogates.background import InBackground
     from presage.surrogates.boosting import GradientBoosting
     from presage.surrogates.forests import ExtraTrees, RandomForest
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 
 # Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
 _HOME = {
-    "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting", "HMCNetwork": "hmc_network",
-    "InBackground": "background", "LeastSquares": "linear_head", "MeanField": "linear_head", "NetworkEnsemble":
-    "network_ensemble", "NeuralBasis": "neural_basis", "RandomForest": "forests", "SparseGaussianProcess": "sparse",
-    "Staged": "staged", "VariationalNetwork": "variational_network",
+    "AdditiveProcess": "additive", "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting",
+    "HMCNetwork": "hmc_network", "InBackground": "background", "LeastSquares": "linear_head", "MeanField":
+    "linear_head", "NetworkEnsemble": "network_ensemble", "NeuralBasis": "neural_basis", "RandomForest": "forests",
+    "SparseGaussianProcess": "sparse", "Staged": "staged", "VariationalNetwork": "variational_network",
 }  # fmt: skip
 
 __all__ = [
-    "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess", "GradientBoosting",
-    "HMC", "HMCNetwork", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS", "NetworkEnsemble",
-    "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "Staged", "State",
-    "StudentTProcess", "Surrogate", "VariationalNetwork", "automatic",
+    "AdditiveProcess", "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess",
+    "GradientBoosting", "HMC", "HMCNetwork", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS",
+    "NetworkEnsemble", "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "Staged",
+    "State", "StudentTProcess", "Surrogate", "VariationalNetwork", "automatic",
 ]  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def _later(name: str) -> Callable[[], Surrogate]:
 
 BY_NAME: dict[str, Callable[[], Surrogate]] = {
     "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
-    "student-t": StudentTProcess,
+    "student-t": StudentTProcess, "additive": _later("AdditiveProcess"),
     "hmc": _later("HMCNetwork"), "neural": _later("Staged"), "variational": _later("VariationalNetwork"),
     "ensemble": _later("NetworkEnsemble"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
     _later("GradientBoosting"),

@@ -9,6 +9,7 @@ from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
 
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
+from presage.surrogates.joint import AsOne
 from presage.surrogates.trees import LEAST, Trees, calibrate, checked, generators, inputs
 
 
@@ -259,6 +260,28 @@ class BoostedPosterior(Posterior):
             self, x=np.vstack([self.x, new]), news=News(leaves, stddev, y_all, noise, inverse, alpha),
             log_density=np.append(self.log_density, self.foretold(x, y, np.zeros(len(y)))[0]),
         )  # fmt: skip
+
+    def joint(self, z: np.ndarray) -> AsOne:
+        """In a model g has the share of common leaves as its correlation, less what the news have explained."""
+        at = inputs(z, self.prior.columns)
+        leaves = self.prior.leaves(at)
+        stddev = self._before(leaves)[1]
+        known = self._whitened(leaves, stddev)
+
+        def within(x: np.ndarray) -> np.ndarray:
+            mine = self.prior.leaves(inputs(x, self.prior.columns))
+            here = self._before(mine)[1]
+            prior = here[:, :, None] * shared(mine, leaves) * stddev[:, None]
+            return prior - self._whitened(mine, here) @ known.transpose(0, 2, 1)
+
+        return AsOne(self, self._marginal(at).mean, within)
+
+    def _whitened(self, leaves: np.ndarray, stddev: np.ndarray) -> np.ndarray:
+        """What the news explain at points in some leaves, as rows whose products are covariances, [models, n, m]."""
+        if self.news is None:
+            return np.zeros((*stddev.shape, 0))
+        k = stddev[:, :, None] * shared(leaves, self.news.leaves) * self.news.stddev[:, None]
+        return k @ self.news.inverse.transpose(0, 2, 1)
 
     def leave_one_out(self) -> np.ndarray:
         """By the model that had left the observation out, or by all before it came."""

@@ -9,6 +9,7 @@ from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor, ExtraTreeRegre
 
 from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
+from presage.surrogates.joint import AsOne
 from presage.surrogates.trees import LEAST, Trees, calibrate, checked, generators, inputs
 
 LEFT_OUT = (
@@ -228,6 +229,20 @@ class ForestPosterior(Posterior):
             leaves = leaves.split(point, float(value))
         log_density = np.append(self.log_density, self.foretold(x, y, np.zeros(len(y)))[0])
         return replace(self, leaves=leaves, x=np.vstack([self.x, at]), log_density=log_density)
+
+    def joint(self, z: np.ndarray) -> AsOne:
+        """In a tree f is so many standard deviations from the mean throughout a leaf, and leaves are independent."""
+        at = inputs(z, self.columns)
+        leaves = self.leaves.trees.leaves(at)
+        stddev = np.sqrt(self.variance(at, leaves))
+
+        def within(x: np.ndarray) -> np.ndarray:
+            here = inputs(x, self.columns)
+            mine = self.leaves.trees.leaves(here)
+            same = mine[:, :, None] == leaves[:, None]
+            return np.where(same, np.sqrt(self.variance(here, mine))[:, :, None] * stddev[:, None], 0.0)
+
+        return AsOne(self, self.leaves.mean.take(leaves), within)
 
     def leave_one_out(self) -> np.ndarray:
         """Out of bag: by the trees whose sample had left the observation out, or that were grown before it came."""

@@ -1,6 +1,7 @@
 """Gaussian and Student-t processes given their hyperparameters: evidence, posterior, draws."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -229,7 +230,8 @@ class GaussianPosterior(Posterior):
 
     def facts(self) -> dict[str, Any]:
         kernel = self.model.kernel
-        parts = " + ".join(type(part).__name__ for part in getattr(kernel, "parts", (kernel,)))
+        names = Counter(type(part).__name__ for part in getattr(kernel, "parts", (kernel,)))
+        parts = " + ".join(name if times == 1 else f"{times} {name}" for name, times in names.items())
         return {
             "values": len(self.table.y), "dimensions": self.table.x.shape[1], "kernel": parts,
             "components": len(self.components),

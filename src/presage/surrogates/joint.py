@@ -1,17 +1,22 @@
 """How the values of f at a few fixed points go together with its values elsewhere."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from presage.surrogates.base import Posterior
+    from presage.surrogates.base import Marginal, Posterior
 
 
 class Joint(ABC):
     """Covariances, component by component, between f at some points [m, d] and f anywhere."""
+
+    def law(self, law: "Marginal") -> "Marginal":
+        """The components that these covariances are of, given those of a posterior: the same ones, as a rule."""
+        return law
 
     @abstractmethod
     def covariance(self, x: np.ndarray) -> np.ndarray:
@@ -69,3 +74,34 @@ class ByConditioning(Joint):
             answer, its_slope, _ = one.marginal_gradient(x)
             moves[:, :, j], slopes[:, :, j] = answer.mean - law.mean, its_slope - slope
         return moves * self.scale[:, None], slopes * self.scale[:, None, :, None]
+
+
+@dataclass(frozen=True)
+class AsOne(Joint):
+    """Of a mixture whose components are guesses at f rather than settings of a model, as one Gaussian of its moments.
+
+    An observation says which trees were right, so f at two points goes together because trees differ and because each
+    of them is unsure. Component by component only the second would count, at many times the cost.
+
+    Attributes:
+        posterior: a mixture without derivatives.
+        mean: of its components at the points, [c, m].
+        within: covariances in each component between f at points [n, d] and f at the points, [c, n, m].
+    """
+
+    posterior: "Posterior"
+    mean: np.ndarray
+    within: Callable[[np.ndarray], np.ndarray]
+
+    def law(self, law: "Marginal") -> "Marginal":
+        mean = law.weight @ law.mean
+        variance = law.weight @ (law.spread() + (law.mean - mean) ** 2)
+        return type(law)(mean[None], variance[None], np.ones(1))
+
+    def covariance(self, x: np.ndarray) -> np.ndarray:
+        law = self.posterior.marginal(x)
+        here, there = (mean - law.weight @ mean for mean in (law.mean, self.mean))
+        return (np.einsum("c,cnm->nm", law.weight, self.within(x)) + (law.weight[:, None] * here).T @ there)[None]
+
+    def covariance_gradient(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError("this posterior has no gradients; ask `differentiable` first")
