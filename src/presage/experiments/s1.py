@@ -257,10 +257,7 @@ def posterior(draws: int) -> dict[str, Any]:
     data = Data(given[0], given[1], given[2], jnp.ones(20, bool))
     begin = jnp.asarray(network.draw(4, rng), jnp.float32)
     mass, key, warmup = jnp.ones(network.size), jax.random.key(0), min(draws, 300)
-    warmup = max(60, 3 * draws // 5)
-    chains = sample(
-        HMC(most=64), network, data, begin, 0.02, jnp.ones(network.size), jax.random.key(0), warmup, 1, draws=draws
-    )
+    chains = sample(HMC(most=64), network, data, begin, 0.02, mass, key, warmup, 1, draws=draws)
     weights = network.weights(np.asarray(chains.positions, float).reshape(-1, network.size))
     layer = Regression.of(network.basis(weights, x), y, np.full((4 * draws, 20), network.noise.median))
     output = layer.weights(np.arange(4 * draws), rng)
