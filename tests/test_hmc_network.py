@@ -128,3 +128,30 @@ def test_a_study_by_name():
     best = study.optimize(lambda p: (p["x"] - 0.3) ** 2, trials=6).best
     assert study.trials[-1].source == "model"
     assert best.value < 0.01
+
+
+def test_networks_together_are_one_law_to_searches_for_information():
+    posterior = fitted(SMALL, plain_data(30)).posterior
+    x, z = np.random.default_rng(5).random((2, 6, len(posterior.table.columns)))
+    joint = posterior.joint(z)
+    covariance, law = joint.covariance(x), joint.law(posterior.marginal(x))
+    draws = posterior.sample(np.vstack([x, z]), 20_000, rng=np.random.default_rng(1))
+    away = draws - draws.mean(axis=0)
+    for found, products in (
+        (covariance[0], away[:, :6, None] * away[:, None, 6:]),
+        (law.variance[0], away[:, :6] ** 2),
+    ):
+        error = products.std(axis=0) / math.sqrt(len(draws))
+        assert (np.abs(found - products.mean(axis=0)) < 5.0 * error).all()
+    again, slope = joint.covariance_gradient(x)
+    one, mean_slope, variance_slope = joint.law_gradient(*posterior.marginal_gradient(x))
+    assert np.array_equal(again, covariance)
+    assert np.array_equal(one.mean, law.mean)
+    for j in range(x.shape[1]):
+        step = 1e-5 * np.eye(x.shape[1])[j]
+        up, down = (joint.law(posterior.marginal(x + sign * step)) for sign in (1.0, -1.0))
+        differences = joint.covariance(x + step) - joint.covariance(x - step)
+        # Second-order differences: 1e-10 times third derivatives, which are at most some thousands.
+        np.testing.assert_allclose(slope[..., j], differences / 2e-5, atol=1e-5)
+        np.testing.assert_allclose(mean_slope[..., j], (up.mean - down.mean) / 2e-5, atol=1e-5)
+        np.testing.assert_allclose(variance_slope[..., j], (up.variance - down.variance) / 2e-5, atol=1e-5)

@@ -134,7 +134,7 @@ class OfJoint(Acquisition):
         ])  # fmt: skip
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
-        law, mean_slope, variance_slope = posterior.marginal_gradient(x)  # its components are those of the covariances
+        law, mean_slope, variance_slope = self.joint.law_gradient(*posterior.marginal_gradient(x))
         covariance, slope = self.joint.covariance_gradient(x)
         value, by_mean, by_variance, by_covariance = self.score(law, covariance, posterior.noise(x))
         gradient = np.einsum("cn,cnd->nd", by_mean, mean_slope) + np.einsum("cn,cnd->nd", by_variance, variance_slope)

@@ -187,6 +187,16 @@ class Network:
             back = (back * SLOPES[self.activation](before, h)) @ np.swapaxes(matrix, -1, -2)
         return back
 
+    def basis_slope(self, weights: Weights, x: np.ndarray) -> np.ndarray:
+        """The derivatives of the basis at [n, D] in the inputs, [..., n, D, H + 1]."""
+        h, slope = x, np.broadcast_to(np.eye(x.shape[1]), (*x.shape, x.shape[1]))
+        for matrix, bias in weights.hidden:
+            before = h @ matrix + bias[..., None, :]
+            h = ACTIVATIONS[self.activation](before, np)
+            slope = (slope @ matrix[..., None, :, :]) * SLOPES[self.activation](before, h)[..., None, :]
+        still = np.zeros((*slope.shape[:-1], 1))  # of the bias
+        return np.concatenate([slope, still], axis=-1) * weights.scale[..., None, None, :]
+
     def log_prior(self, position: Any, xp: Any) -> Any:
         """Log density of a position [p] up to a constant."""
         total = -0.5 * (position @ position)

@@ -19,6 +19,7 @@ from presage.observations import Column, Observations, padded
 from presage.sobol import sobol
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.gaussian_process import GaussianProcess
+from presage.surrogates.joint import AsOne
 from presage.warping import Warp
 
 NOISE = LogNormal(1e-4, 3.0)
@@ -284,6 +285,18 @@ class NetworkPosterior(Posterior):
             latent=more.y, known=np.append(self.table.known, np.zeros(len(y))), y=np.append(self.table.y, y),
         )  # fmt: skip
         return NetworkPosterior(table, self.hidden, more, weight)
+
+    def joint(self, z: np.ndarray) -> AsOne:
+        basis, root = self._basis(z), self.regression.root
+        spread = np.swapaxes(root, 1, 2) @ (root @ np.swapaxes(basis, 1, 2))  # [s, H + 1, m]
+
+        def slope(x: np.ndarray) -> np.ndarray:
+            by_feature = self.table.network.basis_slope(self.hidden, features(x, self.table.columns))
+            found = np.einsum("snkp,spm->smnk", by_feature, spread, optimize=True)
+            flat = to_columns(found.reshape(-1, *found.shape[2:]), x, self.table.columns)
+            return np.swapaxes(flat.reshape(*found.shape[:2], *x.shape), 1, 2)
+
+        return AsOne(self, self.regression.moments(basis)[0], lambda x: self._basis(x) @ spread, slope)
 
     def leave_one_out(self) -> np.ndarray:
         # Networks sampled given all values are weighted by 1 / p(y_i | the others, network), cut off where one would

@@ -18,6 +18,12 @@ class Joint(ABC):
         """The components that these covariances are of, given those of a posterior: the same ones, as a rule."""
         return law
 
+    def law_gradient(
+        self, law: "Marginal", mean_slope: np.ndarray, variance_slope: np.ndarray
+    ) -> "tuple[Marginal, np.ndarray, np.ndarray]":
+        """The same with derivatives in x of means and variances, [c, n, d] each."""
+        return law, mean_slope, variance_slope
+
     @abstractmethod
     def covariance(self, x: np.ndarray) -> np.ndarray:
         """With f at points [n, d], [c, n, m]."""
@@ -80,23 +86,37 @@ class ByConditioning(Joint):
 class AsOne(Joint):
     """Of a mixture whose components are guesses at f rather than settings of a model, as one Gaussian of its moments.
 
-    An observation says which trees were right, so f at two points goes together because trees differ and because each
-    of them is unsure. Component by component only the second would count, at many times the cost.
+    An observation says which trees or networks were right, so f at two points goes together because these differ and
+    because each of them is unsure. Component by component only the second would count, at many times the cost.
 
     Attributes:
-        posterior: a mixture without derivatives.
+        posterior: the mixture.
         mean: of its components at the points, [c, m].
         within: covariances in each component between f at points [n, d] and f at the points, [c, n, m].
+        within_slope: their derivatives in x, [c, n, m, d]; None where the posterior is not differentiable.
     """
 
     posterior: "Posterior"
     mean: np.ndarray
     within: Callable[[np.ndarray], np.ndarray]
+    within_slope: Callable[[np.ndarray], np.ndarray] | None = None
 
     def law(self, law: "Marginal") -> "Marginal":
         mean = law.weight @ law.mean
         variance = law.weight @ (law.spread() + (law.mean - mean) ** 2)
         return type(law)(mean[None], variance[None], np.ones(1))
+
+    def law_gradient(
+        self, law: "Marginal", mean_slope: np.ndarray, variance_slope: np.ndarray
+    ) -> "tuple[Marginal, np.ndarray, np.ndarray]":
+        one = self.law(law)
+        away = 2.0 * (law.mean - one.mean)[..., None]
+        slopes = (
+            mean_slope,
+            variance_slope + away * mean_slope,
+        )  # the mean itself moves nothing: it is where they even out
+        of_mean, of_variance = (np.einsum("c,cnd->nd", law.weight, slope)[None] for slope in slopes)
+        return one, of_mean, of_variance
 
     def covariance(self, x: np.ndarray) -> np.ndarray:
         law = self.posterior.marginal(x)
@@ -104,4 +124,9 @@ class AsOne(Joint):
         return (np.einsum("c,cnm->nm", law.weight, self.within(x)) + (law.weight[:, None] * here).T @ there)[None]
 
     def covariance_gradient(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError("this posterior has no gradients; ask `differentiable` first")
+        if self.within_slope is None:
+            raise NotImplementedError("this posterior has no gradients; ask `differentiable` first")
+        law, slope, _ = self.posterior.marginal_gradient(x)
+        there = law.weight[:, None] * (self.mean - law.weight @ self.mean)
+        between = np.einsum("cnd,cm->nmd", slope, there)
+        return self.covariance(x), (np.einsum("c,cnmd->nmd", law.weight, self.within_slope(x)) + between)[None]
