@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from presage.design.curves import GPAR, Curves, FreezeThaw, KroneckerModel, LatentKronecker, Squash, moments_of
+from presage.design.curves import (
+    GPAR,
+    Curves,
+    FreezeThaw,
+    KroneckerModel,
+    LatentKronecker,
+    PowerLawEnsemble,
+    Squash,
+    moments_of,
+)
 from presage.design.curves.kronecker import DROP, JITTER, LEVEL, Cells, Constant, Decay, Plus, Smooth, _thinned
+from presage.design.curves.power_law import PowerLawPosterior, PowerLaws, prior
 from presage.surrogates.gaussian import negative_evidence
 
 
@@ -95,7 +105,7 @@ def dense(model, table, theta, squash):
     return whole, math.exp(noise)
 
 
-@pytest.mark.parametrize("model", [LatentKronecker(), FreezeThaw()])
+@pytest.mark.parametrize("model", [LatentKronecker(), KroneckerModel(ends=2.0), FreezeThaw()])
 def test_predictions_and_evidence_are_those_of_one_big_normal_law(model, table):
     rng = np.random.default_rng(0)
     squash = Squash.of(table)
@@ -104,12 +114,14 @@ def test_predictions_and_evidence_are_those_of_one_big_normal_law(model, table):
     state = {"theta": theta, "squash": np.array([squash.center, squash.scale])}
     posterior = model.fit(table, rng=rng, previous=state, keep=True).posterior
     whole, noise = dense(model, table, theta, squash)
-    z = squash.forward(table.values).ravel()
+    # Before the data a network is worse towards the ends of its ranges, by `ends` at each.
+    before = np.repeat([model.ends * sum((2.0 * at - 1.0) ** 4 for at in x) for x in table.x], table.values.shape[1])
+    z = squash.forward(table.values).ravel() - before
     seen = np.isfinite(z)
     K = whole[np.ix_(seen, seen)] + (noise + JITTER) * np.eye(seen.sum())
     value = -multivariate_normal(np.zeros(seen.sum()), K).logpdf(z[seen]) - 0.5 * seen.sum() * math.log(2 * math.pi)
     assert cells.negative_evidence(theta, np.zeros_like(theta)) == pytest.approx(value, rel=1e-9)
-    mean = whole[:, seen] @ np.linalg.solve(K, z[seen])
+    mean = before + whole[:, seen] @ np.linalg.solve(K, z[seen])
     cov = whole - whole[:, seen] @ np.linalg.solve(K, whole[seen])
     n, c = table.values.shape
     for column in range(c):
@@ -127,10 +139,68 @@ def test_predictions_and_evidence_are_those_of_one_big_normal_law(model, table):
     draws = posterior.sample(20_000, rng=rng)
     free = ~np.isfinite(table.values[:, -1])
     error = np.abs(np.cov(draws[:, free].T) - cov[np.ix_(ends, ends)][np.ix_(free, free)] - noise * np.eye(free.sum()))
+    assert (np.abs(draws.mean(axis=0) - mean[ends])[free] < 5.0 * draws.std(axis=0)[free] / math.sqrt(20_000)).all()
     scale = np.sqrt(np.outer(np.diag(cov)[ends][free] + noise, np.diag(cov)[ends][free] + noise))
     assert (error / scale).max() < 5.0 * math.sqrt(
         2.0 / 20_000
     )  # a covariance's relative error is at most sqrt(2 / draws)
+
+
+def power_laws(table, seed=0):
+    """Two small members somewhere about their anchors, and their weights by name."""
+    rng = np.random.default_rng(seed)
+    mean, stddev = prior(2, 3)
+    anchor, unit = mean + stddev * rng.standard_normal((2, len(mean))), 0.3 * rng.standard_normal((2, len(mean)))
+    squash = Squash.of(table)
+    laws = PowerLaws(table.x - 0.5, table.steps / table.steps[-1], squash.forward(table.values), anchor, stddev)
+    return PowerLawPosterior(squash, laws, unit)
+
+
+def test_power_laws_and_their_energy_are_those_of_one_normal_law_for_each_network(table):
+    """By hand, network by network and member by member, from the equations that the module states."""
+    posterior = power_laws(table)
+    laws, unit = posterior.laws, posterior.unit
+    weights = laws.anchor + laws.stddev * unit
+    energy = laws.energies(unit)[0]
+    u = laws.u
+    for k in range(2):
+        inner, offset, outer = weights[k, :6].reshape(2, 3), weights[k, 6:9], weights[k, 9:18].reshape(3, 3)
+        level, (variance, noise, length, fall) = weights[k, 18:21], weights[k, 21:]
+        own = np.array([
+            [math.exp(variance - abs(math.log(s / t)) / math.exp(length)) * (s * t) ** -fall for t in u] for s in u
+        ])  # fmt: skip
+        noise = math.exp(noise)
+        wanted = 0.5 * (unit[k] ** 2).sum()
+        for i, (x, z) in enumerate(zip(table.x, laws.z, strict=True)):
+            a, b, c = np.tanh((x - 0.5) @ inner + offset) @ outer + level
+            mean = a + b * (u ** -math.exp(min(max(c, -2.0), 1.0) - 0.7) - 1.0)
+            seen = np.isfinite(z)
+            known = own[np.ix_(seen, seen)] + noise * np.eye(seen.sum())
+            if seen.any():
+                wanted -= multivariate_normal(mean[seen], known).logpdf(z[seen]) + 0.5 * seen.sum() * math.log(
+                    2.0 * math.pi
+                )
+            gain = own[:, seen] @ np.linalg.inv(known)
+            after = mean + gain @ (z - mean)[seen]
+            left = np.diag(own) + noise - np.einsum("ij,ij->i", gain, own[:, seen])
+            for column in np.flatnonzero(~seen):
+                law = posterior.marginal(int(column))
+                assert law.mean[k, i] == pytest.approx(after[column], rel=1e-9)
+                assert law.variance[k, i] == pytest.approx(left[column], rel=1e-9)
+        assert energy[k] == pytest.approx(wanted, rel=1e-9)
+    draws = posterior.sample(20_000, rng=np.random.default_rng(1))
+    mean, variance = posterior.marginal().moments()
+    assert (np.abs(draws.mean(axis=0) - mean) <= 5.0 * np.sqrt(variance / 20_000) + 1e-9).all()  # known ones: rounding
+
+
+def test_the_energy_of_power_laws_has_its_derivative(table):
+    posterior = power_laws(table)
+    value, gradient = posterior.laws.energies(posterior.unit)
+    for i in range(posterior.unit.shape[1]):
+        h = 1e-6 * np.eye(posterior.unit.shape[1])[i]
+        up, down = (posterior.laws.energies(posterior.unit + sign * h)[0] for sign in (1.0, -1.0))
+        # Differences of values are exact to about 1e-15 |value|, so slopes to 1e-9 |value|.
+        np.testing.assert_allclose(gradient[:, i], (up - down) / 2e-6, rtol=1e-5, atol=1e-8 * np.abs(value).max())
 
 
 def test_hyperparameters_are_fitted_to_few_cells_with_the_last_of_every_curve_among_them():
@@ -254,7 +324,13 @@ def test_gpar_sees_as_many_outputs_as_it_is_told(markov, outputs):
     assert model.earlier(3) == wanted
 
 
-MODELS = [LatentKronecker(), FreezeThaw(), GPAR(), GPAR(stages=(0.25,), inputs=("eq", "linear"), outputs=("eq",))]
+MODELS = [
+    LatentKronecker(),
+    FreezeThaw(),
+    GPAR(),
+    GPAR(stages=(0.25,), inputs=("eq", "linear"), outputs=("eq",)),
+    PowerLawEnsemble(members=4, width=8),
+]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
@@ -302,6 +378,17 @@ class TestEveryModel:
         known = np.isfinite(table.values[:, -1])
         np.testing.assert_allclose(mean[known], table.values[known, -1], rtol=1e-9)
         assert (stddev[known] < 1e-9).all()
+
+
+def test_gpar_before_anything_it_looks_at_knows_nothing():
+    """Values only at steps it does not look at: the law of the first stage is the prior's, not what lay in memory."""
+    values = np.full((3, 5), np.nan)
+    values[0, 0] = 2.0
+    table = Curves.of(np.random.default_rng(0).random((3, 2)), np.array([50, 100, 200, 400, 800]), values)
+    posterior = GPAR(stages=(0.25,)).fit(table, rng=np.random.default_rng(0)).posterior
+    law = posterior.marginal(2)
+    np.testing.assert_array_equal(law.mean, np.zeros((50, 3)))
+    np.testing.assert_array_equal(law.variance, np.ones((50, 3)))
 
 
 def test_gpar_says_which_steps_it_knows(table):

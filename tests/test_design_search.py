@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from presage import Float, Int, Space
 from presage.cli._app import app
-from presage.cli.design import read, seconds
+from presage.cli.design import budget_of, read, seconds
 from presage.design import DesignedModel, search
 from presage.design.networks import EnsembleObjective, VariationalObjective, folds_of, mixture_log_density
 from presage.errors import PresageError, StudyError
 
-SMALL = Space({"depth": Int(1, 2), "width": Int(2, 8)})  # one program
+SMALL = Space({"width": Int(2, 12)})  # one program
 
 
 def rows(n=60, seed=0):
@@ -87,6 +87,16 @@ def test_stopped_and_resumed_it_goes_on(tmp_path):
         search(table, y + 1.0, space=SMALL, steps=200, budget=1e6, most=5, seed=3, folder=tmp_path)
 
 
+def test_a_budget_in_steps_is_kept_to(design):
+    """Of all networks together; a step then costs the same for all."""
+    table, y = rows()
+    found = search(table, y, space=SMALL, steps=200, budget=math.inf, total_steps=400, seed=0)
+    trained = sum(trial.reports[-1][0] for trial in found.history)
+    assert 300 <= trained <= 400  # stretches are of 50 to 100 steps
+    assert (found.runs.board.cost == 1.0).all()
+    assert (design.runs.board.cost > 1.0).all()  # multiplications, where the budget is in seconds
+
+
 @pytest.mark.slow
 def test_ensembles_are_designed_too():
     table, y = rows()
@@ -139,6 +149,14 @@ def test_widths_weights_and_penalty():
 @pytest.mark.parametrize(("text", "value"), [("90", 90.0), ("90s", 90.0), ("10m", 600.0), (".5h", 1800.0)])
 def test_times(text, value):
     assert seconds(text) == value
+
+
+def test_budgets_in_steps():
+    assert budget_of("300 steps") == (math.inf, 300)
+    assert budget_of("2m") == (120.0, None)
+    for text in ("0steps", "1.5steps", "-3steps"):
+        with pytest.raises(typer.BadParameter, match="steps"):
+            budget_of(text)
 
 
 @pytest.mark.parametrize("text", ["", "ten", "-5s", "0", "5d"])

@@ -189,6 +189,11 @@ def architecture_search() -> str:
     return text[text.index("Budget") :].replace("## ", "#### ")
 
 
+def gpar() -> str:
+    """S4's tables 5.1 to 5.4."""
+    return (RESULTS / "gpar.md").read_text()
+
+
 def curve_models() -> str:
     text = (RESULTS / "curve_models.md").read_text()
     return text[text.index("| set") :]

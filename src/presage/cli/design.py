@@ -1,6 +1,7 @@
 """`presage design`: a network for a table."""
 
 import json
+import math
 import re
 import sys
 from contextlib import nullcontext
@@ -28,14 +29,29 @@ def seconds(text: str) -> float:
     """
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smh]?)\s*", text)
     if not found or float(found[1]) <= 0.0:
-        raise typer.BadParameter(f"a time is a positive number with s, m or h, such as 10m, but got {text!r}")
+        raise typer.BadParameter(f"a budget is a positive number with s, m, h or steps, such as 10m, but got {text!r}")
     return float(found[1]) * UNITS[found[2]]
+
+
+def budget_of(text: str) -> tuple[float, int | None]:
+    """A budget in seconds and in steps: a time, or a number of steps of all networks together.
+
+    Example:
+        >>> budget_of("10m"), budget_of("20000 steps")
+        ((600.0, None), (inf, 20000))
+    """
+    found = re.fullmatch(r"\s*([0-9]+)\s*steps\s*", text)
+    if not found:
+        return seconds(text), None
+    if int(found[1]) < 1:
+        raise typer.BadParameter(f"a number of steps must be at least 1, but got {text!r}")
+    return math.inf, int(found[1])
 
 
 def design(
     data: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file with a header.")],
     target: Annotated[str, typer.Option("--target", "-t", help="The column to foretell.")],
-    budget: Annotated[str, typer.Option("--budget", "-b", help="How long: 90s, 10m, 1.5h.")] = "10m",
+    budget: Annotated[str, typer.Option("--budget", "-b", help="How long: 90s, 10m, 1.5h, or 20000steps.")] = "10m",
     family: Annotated[str, typer.Option("--family", help="variational or ensemble.")] = "variational",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where to; FILE.design if left out.")
@@ -66,7 +82,7 @@ def design(
     columns = read(data)
     if target not in columns:
         raise PresageError(f"{data} has no column {target!r}; it has {', '.join(columns)}")
-    limit = seconds(budget)
+    limit, total = budget_of(budget)
     y = columns.pop(target)
     folder = output or data.with_name(f"{data.name}.design")
     view: Any = nullcontext(lambda runs: None)
@@ -76,7 +92,7 @@ def design(
         with view as tell:
             found = search(
                 columns, y, family=family, budget=limit, seed=seed, steps=steps, penalty=penalty,  # type: ignore[arg-type]
-                folder=folder, tell=tell,
+                folder=folder, tell=tell, total_steps=total,
             )  # fmt: skip
     except KeyboardInterrupt:
         err().print(f"Stopped. The same command goes on from {folder}.", style="yellow")
@@ -130,12 +146,23 @@ class Live:
     def __enter__(self) -> Any:
         from rich.console import Console
         from rich.live import Live as Screen
+        from rich.spinner import Spinner
 
-        self.screen = Screen(console=Console(stderr=True), refresh_per_second=4)
+        self.last: Any = ""
+        first = Spinner("dots", "compiling the first network, which takes a while")
+        self.screen = Screen(first, console=Console(stderr=True), refresh_per_second=4)
         self.screen.__enter__()
-        return lambda runs: self.screen.update(networks(runs))
+        return self.tell
+
+    def tell(self, runs: "Runs") -> None:
+        from rich.console import Group
+        from rich.spinner import Spinner
+
+        self.last = networks(runs)
+        self.screen.update(Group(self.last, Spinner("dots", "training")))
 
     def __exit__(self, *error: Any) -> None:
+        self.screen.update(self.last)  # what stays on the screen is not under way any more
         self.screen.__exit__(*error)
 
 
@@ -150,5 +177,7 @@ def networks(runs: "Runs") -> Any:
         step, value = trial.reports[-1]
         curve = sparkline([point for _, point in trial.reports])
         made.add_row(str(trial.number), trial.state, str(step), f"{value:.4f}", curve, pairs(trial.params))
-    made.caption = f"{len(trials)} networks, {runs.seconds:.0f} s of training"
+    many = "network" if len(trials) == 1 else "networks"
+    steps = sum(trial.reports[-1][0] for trial in trials)
+    made.caption = f"{len(trials)} {many}, {steps:,} steps, {runs.seconds:.0f} s of training"
     return made

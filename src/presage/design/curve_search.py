@@ -59,7 +59,8 @@ class CurveSearch(Search):
     most promising of the initial networks.
 
     Args:
-        model: of the curves.
+        model: of the curves. Ranges are chosen wide: if it did not expect less of their ends, the corners, of which it
+            knows least, would be tried first.
         rungs: shares of the training at which it may be interrupted.
         initial: networks started before the first fit.
         first: how far they are trained before the first fit, as a share.
@@ -67,7 +68,7 @@ class CurveSearch(Search):
         refit: hyperparameters are fitted anew whenever the number of values has grown by this share.
     """
 
-    model: KroneckerModel = KroneckerModel()
+    model: KroneckerModel = KroneckerModel(ends=2.0)
     rungs: tuple[float, ...] = (0.2, 0.45, 0.65)
     initial: int = 3
     first: float = 0.2

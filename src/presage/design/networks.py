@@ -176,25 +176,18 @@ class NetworkObjective(Resumable):
 
     def score(self, job: Job) -> float:
         """Mean negative log density of the rows kept back, over all folds."""
-        log_density = self.kept_back(job)
+        log_density = np.concatenate([mixture_log_density(*law) for law in self.kept_back(job)])
         value = -float(log_density.mean()) + self.penalty * float(np.log(self.weights(job.params)))
         return value if np.isfinite(value) else 1e6  # diverged: as bad as can be, and never continued
 
-    def kept_back(self, job: Job, scale: float = 1.0) -> np.ndarray:
-        """Log density of every row kept back, by the networks that did not see it."""
-        found = []
-        for (_, rows), fitted in zip(self.folds, self.fold_models(job), strict=True):
-            mean, variance = fitted.law(self.x[rows])
-            found.append(mixture_log_density(self.y[rows], mean, variance, scale))
-        return np.concatenate(found)
-
-    def fold_models(self, job: Job) -> list[Fitted]:
-        """The networks of each fold as functions."""
-        members = self.members(job.params)
-        return [
-            self.fitted(job.state, range(f * members, (f + 1) * members), learn, job.params, job.seed + f)
-            for f, (learn, _) in enumerate(self.folds)
-        ]
+    def kept_back(self, job: Job) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For each fold the values of the rows kept back, [rows], and means and variances of the parts of their law by
+        the networks that did not see them, [parts, rows] each."""
+        members, found = self.members(job.params), []
+        for f, (learn, rows) in enumerate(self.folds):
+            fitted = self.fitted(job.state, range(f * members, (f + 1) * members), learn, job.params, job.seed + f)
+            found.append((self.y[rows], *fitted.law(self.x[rows])))
+        return found
 
     def refit(self, params: dict[str, Any], seed: int) -> Fitted:
         """Networks of a design trained on all rows, as many as there are folds: the program is compiled already."""

@@ -109,6 +109,7 @@ class Runs:
         search: which chooses.
         seed: of everything random.
         folder: where states and events are kept; None for memory alone.
+        by_steps: a step costs the same for every network; if not, what the objective says.
     """
 
     objective: Resumable
@@ -117,6 +118,7 @@ class Runs:
     search: Search
     seed: int = 0
     folder: Path | None = None
+    by_steps: bool = False
     jobs: dict[int, Job] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
 
@@ -129,7 +131,7 @@ class Runs:
 
     @property
     def board(self) -> Board:
-        work = np.array([self.objective.work(params) for params in self.candidates.params])
+        work = np.array([1.0 if self.by_steps else self.objective.work(params) for params in self.candidates.params])
         curves = Curves(self.candidates.x, np.array(self.steps), self.values.copy(), columns_of(self.candidates.space))
         return Board(curves, work, self.candidates.first)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,14 @@ from presage.design.curve_search import CurveSearch
 from presage.design.curves.base import moments_of
 from presage.design.curves.kronecker import KroneckerModel
 from presage.design.model import DesignedModel
-from presage.design.networks import CHUNK, EnsembleObjective, NetworkObjective, VariationalObjective, folds_of
+from presage.design.networks import (
+    CHUNK,
+    EnsembleObjective,
+    NetworkObjective,
+    VariationalObjective,
+    folds_of,
+    mixture_log_density,
+)
 from presage.design.resumable import Candidates, Runs
 from presage.design.rows import Encoding, columns_of_table, target
 from presage.markup import fragment, table
@@ -75,6 +82,7 @@ def search(
     X: Any, y: Any, *, family: Literal["variational", "ensemble"] = "variational", budget: float = 300.0,
     seed: int | None = None, space: Space | None = None, steps: int | None = None, penalty: float = 0.0,
     folder: str | Path | None = None, searcher: Search | None = None, most: int | None = None,
+    total_steps: int | None = None,
     tell: Callable[[Runs], None] | None = None,
 ) -> Design:  # fmt: skip
     """Design a network for a table.
@@ -96,13 +104,15 @@ def search(
         folder: where every value and state is kept, so that a search that was stopped goes on from there.
         searcher: another search than the default.
         most: stop after so many stretches of training, whatever the budget.
-        tell: called after every stretch.
+        total_steps: stop after so many steps of all networks together, whatever the budget; a step then costs the same
+            for small and large networks. The last training on all rows does not count.
+        tell: called after every stretch, and once at the start of a search that goes on.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> X = {"size": rng.random(60), "town": rng.choice(["a", "b"], 60)}
         >>> y = 3 * X["size"] + (X["town"] == "a") + 0.1 * rng.standard_normal(60)
-        >>> design = search(X, y, budget=60, steps=100, most=3, seed=0)
+        >>> design = search(X, y, budget=60, steps=100, most=2, seed=0)
         >>> design.model.predict({"size": [0.5], "town": ["a"]}).shape
         (1,)
     """
@@ -126,21 +136,25 @@ def search(
         _same_table(home, x, values)
     runs = Runs(
         objective, candidates, (*(look for look in looks if look < steps), steps), searcher or CurveSearch(),
-        seed, home,
+        seed, home, by_steps=total_steps is not None,
     )  # fmt: skip
-    _explore(runs, began, budget, most, tell)
+    _explore(runs, began, budget, most, total_steps, tell)
     row = _chosen(runs)
     job = runs._job(row)
-    scale, score = _calibrated(objective, job)
+    laws = objective.kept_back(job)
+    scale, score = _calibrated(laws)
     model = DesignedModel(job.params, encoding, objective.refit(job.params, seed), scale)
-    return Design(
-        job.params, score, model, runs.trials, tuple(notes), _forecast(runs), _shares(objective, job, scale), runs
-    )
+    return Design(job.params, score, model, runs.trials, tuple(notes), _forecast(runs), _shares(laws, scale), runs)
 
 
-def _explore(runs: Runs, began: float, budget: float, most: int | None, tell: Callable[[Runs], None] | None) -> None:
+def _explore(
+    runs: Runs, began: float, budget: float, most: int | None, total_steps: int | None,
+    tell: Callable[[Runs], None] | None,
+) -> None:  # fmt: skip
     """Decide and train while there is time for one more stretch and for the last training."""
     longest = 0.0
+    if tell is not None and runs.events:  # what another process left
+        tell(runs)
     while most is None or len(runs.events) < most:
         start = time.monotonic()
         if len(runs.events) and start - began + longest + _last_training(runs) > budget:
@@ -149,6 +163,11 @@ def _explore(runs: Runs, began: float, budget: float, most: int | None, tell: Ca
         if not moves:
             return
         done = runs.board.done
+        if total_steps is not None:
+            before = (0, *runs.steps)
+            wanted = sum(runs.steps[done[move.row]] - before[done[move.row]] for move in moves)
+            if len(runs.events) and wanted + sum(job.step for job in runs.jobs.values()) > total_steps:
+                return
         runs.advance([move._replace(column=int(done[move.row])) for move in moves], tell)
         longest = max(0.7 * longest, time.monotonic() - start)
 
@@ -182,22 +201,23 @@ def _forecast(runs: Runs) -> tuple[np.ndarray, np.ndarray]:
     return moments_of(posterior)
 
 
-def _calibrated(objective: NetworkObjective, job: Any) -> tuple[float, float]:
+def _calibrated(laws: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[float, float]:
     """The stretch under which rows kept back are foretold best, and their mean log density without it."""
-    found = [float(objective.kept_back(job, float(scale)).mean()) for scale in SCALES]
-    plain = float(objective.kept_back(job).mean())
-    return float(SCALES[int(np.argmax(found))]), plain
+
+    def density(scale: float) -> float:
+        return float(np.concatenate([mixture_log_density(*law, scale) for law in laws]).mean())
+
+    return float(SCALES[int(np.argmax([density(scale) for scale in SCALES]))]), density(1.0)
 
 
-def _shares(objective: NetworkObjective, job: Any, scale: float) -> np.ndarray:
+def _shares(laws: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], scale: float) -> np.ndarray:
     """The distribution function of rows kept back at their values: uniform, if all is well."""
     from scipy.special import ndtr
 
     found = []
-    for (_, rows), fitted in zip(objective.folds, objective.fold_models(job), strict=True):
-        mean, variance = fitted.law(objective.x[rows])
+    for y, mean, variance in laws:
         middle = mean.mean(axis=0)
-        inner = middle + (objective.y[rows] - middle) / scale
+        inner = middle + (y - middle) / scale
         found.append(ndtr((inner - mean) / np.sqrt(variance)).mean(axis=0))
     return np.concatenate(found)
 

@@ -249,9 +249,11 @@ def played(name: str, label: str, seed: int) -> dict[str, Any]:
     """A search on a set: when it found something better, [points, trainings' worth of steps, log-likelihood]."""
     from presage.design.board import play
     from presage.design.curves.base import Curves
+    from presage.observations import Column
 
     recorded = load(name)
-    curves = Curves.of(unit(recorded), recorded["steps"], losses(name, np.random.default_rng([seed, 0])))
+    columns = (Column("ordinal", 3), Column("continuous"))  # depth and log width
+    curves = Curves(unit(recorded), recorded["steps"], losses(name, np.random.default_rng([seed, 0])), columns)
     cost = np.full(len(curves.x), 1.0 / recorded["steps"][-1])
     first = begin_with(name, curves.x) if label == "default" else ()
     result = play(searches()[label], curves, cost, BUDGET, rng=np.random.default_rng([seed, 1]), first=first)

@@ -6,7 +6,7 @@ how it is padded, or how often its training is interrupted.
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -32,6 +32,8 @@ class Family(Protocol):
     ) -> Array: ...  # fmt: skip
 
     def outputs(self) -> int: ...
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class Table(NamedTuple):
         return Table(np.pad(x, ((0, most - len(y)), (0, 0))), np.pad(y, (0, most - len(y))))
 
 
+@lru_cache(maxsize=256)
 def unraveller(family: Family, shape: Shape) -> Any:
     """The function that gives a vector of parameters its structure."""
     depth = np.ones(shape.depth, np.int32)

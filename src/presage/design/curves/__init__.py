@@ -3,8 +3,9 @@
 from presage.design.curves.base import CurveFit, CurveModel, CurvePosterior, Curves, Squash, moments_of
 from presage.design.curves.gpar import GPAR
 from presage.design.curves.kronecker import FreezeThaw, KroneckerModel, LatentKronecker
+from presage.design.curves.power_law import PowerLawEnsemble
 
 __all__ = [
     "CurveFit", "CurveModel", "CurvePosterior", "Curves", "FreezeThaw", "GPAR", "KroneckerModel", "LatentKronecker",
-    "Squash", "moments_of",
+    "PowerLawEnsemble", "Squash", "moments_of",
 ]  # fmt: skip

@@ -248,8 +248,8 @@ class GPARPosterior(CurvePosterior):
         x = np.broadcast_to(self.curves.x, (num, *self.curves.x.shape))
         for j, (out, fitted) in enumerate(zip(self.outputs, self.fitted, strict=True)):
             if fitted is None:
-                before = standard[..., j - 1]
-                mean, variance = before, np.full((num, n), UNSEEN)
+                mean = standard[..., j - 1] if j else np.zeros((num, n))
+                variance = np.full((num, n), UNSEEN)
                 drawn = mean + rng.standard_normal((num, n))
             else:
                 at = GPAR.joined(x, standard, out.before)

@@ -2,11 +2,11 @@
 
 The value of network i at step t is, in squashed units,
 
-    y(i, t) = a + b p(t) + common(t) + shared(x_i, t) + own_i(t) + noise,      p(t) = (t / T)^-c - 1,
+    y(i, t) = m(x_i) + a + b p(t) + common(t) + shared(x_i, t) + own_i(t) + noise,      p(t) = (t / T)^-c - 1,
 
-a power law whose level a and drop b are Gaussian and integrated out, and what all curves do beside it. `shared` has
-covariance kernel(x, x') S(t, t'); `own` has covariance O(t, t') within one network and 0 between two: what its seed
-makes of it. T is the last step.
+a mean that rises towards the ends of ranges, a power law whose level a and drop b are Gaussian and integrated out, and
+what all curves do beside it. `shared` has covariance kernel(x, x') S(t, t'); `own` has covariance O(t, t') within one
+network and 0 between two: what its seed makes of it. T is the last step.
 Only the cells with values enter (a latent Kronecker structure, arXiv 2410.09239): few enough for one dense factor.
 """
 
@@ -29,6 +29,7 @@ LEVEL, DROP = 4.0, 4.0  # prior variances of the power law's coefficients, in sq
 MOST = 500  # cells that hyperparameters are fitted to
 JITTER = 1e-8
 OCTAVES = 4
+WIDE = 8  # levels from which on whole numbers are a range
 
 Slopes = tuple[np.ndarray, list[np.ndarray]]
 
@@ -175,6 +176,8 @@ class KroneckerModel(CurveModel):
         own: between steps, for what is a network's own.
         common: between steps, for what all networks have in common and is no power law.
         noise: prior median of the noise variance, in squashed units.
+        ends: how much worse, in squashed units, a network at the end of a range is before the data than one in its
+            middle.
     """
 
     kernel: Kernel = Matern(lengthscale=LogNormal(0.5, 1.0), variance=None)
@@ -182,6 +185,7 @@ class KroneckerModel(CurveModel):
     own: Temporal = Smooth(1.5, 0.07, 1.1, 0.4)
     common: Temporal = Smooth(2.5)
     noise: float = 1e-3
+    ends: float = 0.0
 
     @property
     def temporal(self) -> tuple[Temporal, Temporal, Temporal]:
@@ -234,8 +238,9 @@ class Cells:
         features: of all networks, [n, D].
         u: steps as shares of the last, [c].
         row, column: of each cell, [m].
-        z: squashed values, [m].
+        z: squashed values less the mean, [m].
         values: squashed table, [n, c].
+        mean: of each network before the data, without the power law, [n].
     """
 
     model: KroneckerModel
@@ -246,6 +251,7 @@ class Cells:
     column: np.ndarray
     z: np.ndarray
     values: np.ndarray = field(repr=False)
+    mean: np.ndarray = field(repr=False)
 
     @staticmethod
     def of(model: KroneckerModel, curves: Curves, squash: Squash) -> "Cells":
@@ -253,7 +259,9 @@ class Cells:
         latent = squash.forward(curves.values)
         row, column = np.nonzero(np.isfinite(latent))
         u = curves.steps / curves.steps[-1]
-        return Cells(model, axes, axes.features(curves.x), u, row, column, latent[row, column], latent)
+        mean = model.ends * outwards(curves)
+        z = latent[row, column] - mean[row]
+        return Cells(model, axes, axes.features(curves.x), u, row, column, z, latent, mean)
 
     @cached_property
     def priors(self) -> Priors:
@@ -378,7 +386,7 @@ class KroneckerPosterior(CurvePosterior):
         own_here = np.diag(self._between)
         variance = np.diag(shared)[:, None] * own_here + np.diag(own + common)[:, None] - np.vecdot(white, white)
         with_end = shared[:, -1, None] * own_here + (own + common)[:, -1, None] - np.vecdot(white, white[-1])
-        return k @ alpha, np.maximum(variance, 1e-10), with_end
+        return cells.mean + k @ alpha, np.maximum(variance, 1e-10), with_end
 
     def marginal(self, column: int = -1) -> Marginal:
         mean, variance, _ = self._ahead
@@ -406,7 +414,24 @@ class KroneckerPosterior(CurvePosterior):
         cov[np.diag_indices(len(cov))] += own[-1, -1] + noise
         spread = cholesky(cov, float(np.diag(cov).mean()))
         seen = cells.values[:, -1]
-        return np.where(np.isfinite(seen), seen, k @ alpha + rng.standard_normal((num, len(seen))) @ spread.T)
+        return np.where(
+            np.isfinite(seen), seen, cells.mean + k @ alpha + rng.standard_normal((num, len(seen))) @ spread.T
+        )
+
+
+def outwards(curves: Curves) -> np.ndarray:
+    """The sum over ranges of the fourth power of the distance from the middle, 1 at an end, [n].
+
+    Categories have no ends, and whole numbers with few levels (depths) have nothing else.
+
+    Example:
+        >>> from presage.observations import Column
+        >>> x = np.array([[0.0, 0.5], [1.0, 0.0], [0.5, 0.75]])
+        >>> outwards(Curves(x, np.array([1]), x[:, :1], (Column("ordinal", 3), Column("continuous"))))
+        array([0.    , 1.    , 0.0625])
+    """
+    wide = [j for j, c in enumerate(curves.columns) if c.kind != "categorical" and (c.levels or WIDE) >= WIDE]
+    return np.nansum((2.0 * curves.x[:, wide] - 1.0) ** 4, axis=1)
 
 
 def _thinned(curves: Curves) -> Curves:
