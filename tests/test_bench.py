@@ -1,6 +1,7 @@
 """Benchmarks: problems whose minima are true, measures against hand-computed examples, runs that can be cut short."""
 
 import json
+import multiprocessing
 import subprocess
 import sys
 import time
@@ -391,6 +392,24 @@ def test_a_killed_run_leaves_no_process_and_what_was_finished(tmp_path):
         assert time.monotonic() < until, "a worker outlived the run"
         time.sleep(0.05)
     assert len(records.read(tmp_path)) >= 1
+
+
+def test_an_interrupted_pool_ends_at_once():
+    """Ctrl-C in the block must not wait for an hour's sleep, neither now nor when the interpreter ends."""
+    children = []
+
+    def interrupted():
+        with runner.processes(1) as pool:
+            pool.submit(time.sleep, 3600)
+            children.extend(multiprocessing.active_children())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert children
+    for child in children:
+        child.join(20)
+        assert child.exitcode is not None
 
 
 def running(pid):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from presage.benchmarks import records, runner
 from presage.cli._app import app
 from presage.errors import PresageError
 from presage.experiments import base, s1, s2, s3, s4, s4_studies
@@ -270,6 +271,24 @@ def test_reproduce_tells_draws_and_goes_on(tmp_path, monkeypatch):
     assert (tmp_path / "squares.png").stat().st_size > 0
     told = json.loads(call("s2", "--out", tmp_path, "--json").stdout)
     assert told["squares"]["rows"] == [["sum", "5", "5"]]
+
+
+def test_s5_keeps_its_runs_as_a_benchmark_does(tmp_path, monkeypatch):
+    def run(jobs, folder, **more):
+        for job in jobs:
+            if job.method != "optuna-tpe":
+                regret = [1.0] * 52 + [0.5 if job.method == "presage" else 0.8]
+                cell = {"problem": job.problem, "method": job.method, "seed": job.seed, "trials": 53}
+                records.append(folder, {**cell, "regret": regret, "seconds": [0.1] * 53})
+        return [runner.Failed(job, "no Optuna") for job in jobs if job.method == "optuna-tpe"][:1]
+
+    monkeypatch.setattr(runner, "run", run)
+    said = call("s5", "--quick", "--out", tmp_path)
+    assert "Left out: no Optuna" in said.stderr
+    assert "mean rank (95 %) of presage's default | not in the document | 3.00" in said.stdout
+    assert "1.00 (1.00 to 1.00) after 53" in said.stdout
+    assert len(records.read(tmp_path)) == 8 * 5  # eight problems, one seed, all methods but one
+    assert (tmp_path / "curves.png").stat().st_size > 0
 
 
 def test_reproduce_explains_mistakes(tmp_path):

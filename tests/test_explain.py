@@ -105,7 +105,7 @@ def test_small_spaces_are_tried_point_by_point():
 def test_without_derivatives_another_search_is_told():
     facts = {"points": None, "kinds": {"Float": 2}}
     rough = SimpleNamespace(differentiable=False)
-    assert _maximiser(ModelBased(), rough, facts).chosen == "CMA-ES from 8 starts"
+    assert _maximiser(ModelBased(), rough, facts).chosen == "steps along single columns and CMA-ES from 8 starts"
 
 
 def call(*arguments, code=0):

@@ -247,7 +247,10 @@ def _maximiser(proposer: ModelBased, posterior: Posterior | None, facts: dict[st
     if posterior is None or posterior.differentiable:
         chosen, why = f"L-BFGS from {m.starts} starts{neighbours}", "The posterior has derivatives"
     else:
-        chosen, why = f"CMA-ES from {m.starts} starts{neighbours}", "The posterior has no derivatives"
+        chosen, why = (
+            f"steps along single columns and CMA-ES from {m.starts} starts{neighbours}",
+            "The posterior has no derivatives",
+        )
     return Choice(
         chosen, f"{why}; starts are the best of {m.spread} points of the space and {m.local} around the best values."
     )

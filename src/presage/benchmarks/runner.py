@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import platform
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,34 +97,47 @@ def run(
     missing = iter([job for job in jobs if (job.problem, job.method, job.seed) not in finished])
     failed: list[Failed] = []
     without: set[str] = set()  # methods whose library is missing; asked once
+    with processes(workers) as pool:
+        running: dict[Future[records.Record], Job] = {}
+        while True:
+            late = seconds is not None and time.monotonic() - began > seconds
+            while not late and len(running) < workers:
+                job = next((job for job in missing if job.method not in without), None)
+                if job is None:
+                    break
+                running[pool.submit(play, job)] = job
+            if not running:
+                return failed
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                result = _result(future, job, without)
+                if isinstance(result, Failed):
+                    failed.append(result)
+                else:
+                    result |= {"command": command, "at": round(time.time())}
+                    records.append(folder, result)
+                tell(job, result)
+
+
+@contextmanager
+def processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of processes with one thread each; an error or Ctrl-C in the block ends them at once."""
+    others = set(multiprocessing.active_children())
     with environment(SINGLE):
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=end_with_parent)
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=end_with_parent)
         try:
-            running: dict[Future[records.Record], Job] = {}
-            while True:
-                late = seconds is not None and time.monotonic() - began > seconds
-                while not late and len(running) < workers:
-                    job = next((job for job in missing if job.method not in without), None)
-                    if job is None:
-                        break
-                    running[pool.submit(play, job)] = job
-                if not running:
-                    return failed
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    result = _result(future, job, without)
-                    if isinstance(result, Failed):
-                        failed.append(result)
-                    else:
-                        result |= {"command": command, "at": round(time.time())}
-                        records.append(folder, result)
-                    tell(job, result)
+            yield pool
+        except BaseException:
+            for child in set(multiprocessing.active_children()) - others:
+                child.kill()  # or the interpreter would wait for what they are at
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it is gone; a killed run must not leave workers behind."""
+    """End this process when the one that started it is gone, which is also the one that Ctrl-C is for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         parent = multiprocessing.parent_process()

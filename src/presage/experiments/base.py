@@ -1,18 +1,17 @@
 """What an experiment of a seed is, and how it is run: cell by cell, each of them kept once it is measured."""
 
 import json
-import multiprocessing
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from presage.benchmarks import records
-from presage.benchmarks.runner import SINGLE, end_with_parent, environment
+from presage.benchmarks.runner import processes
 from presage.threads import few_threads
 
 if TYPE_CHECKING:
@@ -101,14 +100,10 @@ def _measured(measure: Callable[..., Any], cells: Sequence[Cell], jobs: int) -> 
         with few_threads():
             yield from ((cell, measure(*cell)) for cell in cells)
         return
-    with environment(SINGLE):
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=end_with_parent)
-        try:
-            under_way = {pool.submit(measure, *cell): cell for cell in cells}
-            for done in as_completed(under_way):
-                yield under_way[done], done.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    with processes(jobs) as pool:
+        under_way = {pool.submit(measure, *cell): cell for cell in cells}
+        for done in as_completed(under_way):
+            yield under_way[done], done.result()
 
 
 def write(experiment: Experiment, found: Found, folder: Path, command: str) -> Told:

@@ -181,7 +181,8 @@ def draw_curves(traces: dict[str, Any]) -> "dict[str, Figure]":
                     axis.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
             axis.set(title=name, xlabel="evaluations", yscale="log")
         axes[0, 0].set_ylabel("distance from the minimum")
-        axes[0, 0].legend()
+        shown = {line.get_label(): line for axis in axes[0] for line in axis.lines}
+        made.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown))
     return {"s1_benchmark": made}
 
 
@@ -297,10 +298,11 @@ def tell_posterior(found: dict[str, Any]) -> Told:
          f"{found['r_hat_max']:.2f} and {found['ess_min']:.0f}"),
         ("acceptance", "kept near 0.9", f"{found['acceptance']:.2f}"),
     )  # fmt: skip
+    mixed = "mixed" if found["r_hat_max"] < 1.05 else "not quite mixed"
+    band = "is about right" if found["coverage_two_sigma"] >= 0.9 else "is too narrow"
     differs = (
-        "The document judges its chains by eye; by R-hat ours are not quite mixed either, the band is right all "
-        "the same. The scales of the weights are inferred here, with them fixed the networks are too smooth for "
-        "cos(17x)."
+        f"The document judges its chains by eye; by R-hat ours are {mixed}, and the band {band}. The scales of the "
+        "weights are inferred here; with them fixed the networks are too smooth for cos(17x)."
     )
     return Told(rows, differs)
 
