@@ -13,7 +13,7 @@ ROOT = Path(presage.__file__).parent
 
 # A module imports from its own package and from lines above its own only.
 LAYERS = """
-    errors markup
+    errors markup lazy
     dimensions
     space
     trial

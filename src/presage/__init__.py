@@ -10,8 +10,9 @@ Example:
     True
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from presage.lazy import later
 
 __version__ = "0.1.0"
 
@@ -41,11 +42,9 @@ _HOME = {
     "Choice": "space", "Constant": "space", "Float": "space", "Int": "space", "Space": "space",
     "Study": "study", "load_study": "study", "Trial": "trial", "Result": "loop", "minimize": "loop", "maximize": "loop",
     "PresageError": "errors", "SpaceExhausted": "errors", "TooManyFailures": "errors",
+    "acquisitions": "", "advice": "", "design": "", "executors": "", "functions": "", "insight": "", "plots": "",
+    "proposers": "", "sklearn": "", "storage": "", "surrogates": "", "testing": "",
 }  # fmt: skip
-_MODULES = (
-    "acquisitions", "advice", "design", "executors", "functions", "insight", "plots", "proposers", "sklearn",
-    "storage", "surrogates", "testing",
-)  # fmt: skip
 
 __all__ = [
     "Choice", "Constant", "Float", "Int", "PresageError", "Result", "Space", "SpaceExhausted", "Study",
@@ -54,15 +53,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"presage.{_HOME[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"presage.{name}")
-    else:
-        raise AttributeError(f"module 'presage' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+__getattr__ = later(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

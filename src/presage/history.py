@@ -92,14 +92,14 @@ class History:
 
     def apply(self, *events: Event) -> None:
         """Take in the next events; StorageError for one that cannot be."""
-        takes = self._take
+        takes, last = self._take, self.seq
         self._sound = len(events) > 1 and self.seq > 0 and self._surely(events)
         for seq, payload in events:
             kind = payload.get("type")
             take = takes.get(kind) if type(kind) is str else None
-            if seq != self.seq + 1 or take is None or (kind == "created") != (seq == 1):
+            if seq != last + 1 or take is None or (kind == "created") != (seq == 1):
                 raise StorageError(
-                    f"event {self.seq + 1} must come next and be known, but got {seq}: {_short(payload)}; "
+                    f"event {last + 1} must come next and be known, but got {seq}: {_short(payload)}; "
                     "upgrade presage?"
                 )
             try:
@@ -109,7 +109,7 @@ class History:
                     f"event {seq} must make sense, but got {_short(payload)} ({type(error).__name__}: {error}); "
                     "the storage was damaged or edited: restore it from a copy"
                 ) from error
-            self.seq = seq
+            self.seq = last = seq
 
     def _surely(self, events: tuple[Event, ...]) -> bool:
         """Whether all suggested points are legal as they are, seen at one glance; False where that cannot be said."""
@@ -172,7 +172,8 @@ class History:
         at, latency = payload["at"], payload.get("latency", 0.0)
         if type(at) is not float or type(latency) is not float or not isfinite(at + latency):
             at, latency = _number(at), _number(latency)
-        self._add(number, payload["params"], {"source": str(payload["source"]), "suggested": at, "latency": latency})
+        source = intern(str(payload["source"]))
+        self._add(number, payload["params"], {"source": source, "suggested": at, "latency": latency})
         self.owners[number] = self.ran_by[number] = owner
         self.handed[number] = 1
 

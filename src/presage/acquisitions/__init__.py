@@ -1,14 +1,14 @@
 """What a point is worth."""
 
-import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from presage.acquisitions.base import Acquisition, Context, Logarithm, OfJoint, OfMarginal, Unprepared
 from presage.acquisitions.confidence import ConfidenceBound, Exploration, ExploreWhenFlat, gp_ucb
 from presage.acquisitions.feasibility import Feasible
 from presage.acquisitions.improvement import ExpectedImprovement, LogExpectedImprovement, ProbabilityOfImprovement
 from presage.acquisitions.wrappers import Adjusted, Constrained, Penalised, PerCost
+from presage.lazy import later
 
 if TYPE_CHECKING:
     from presage.acquisitions.entropy import EntropySearch, PredictiveEntropySearch
@@ -32,10 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'presage.acquisitions' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"presage.acquisitions.{_HOME[name]}"), name)
+__getattr__ = later(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Networks designed for a table of data by a search that watches their training curves."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from presage.lazy import later
 
 if TYPE_CHECKING:
     from presage.design import curves
@@ -20,7 +21,7 @@ _HOME = {
     "FinalSearch": "baselines", "Hyperband": "baselines", "RandomSearch": "baselines", "SuccessiveHalving": "baselines",
     "CurveSearch": "curve_search", "GPARSearch": "gpar_search", "DesignedModel": "model",
     "Candidates": "resumable", "Job": "resumable", "Resumable": "resumable", "Runs": "resumable",
-    "Design": "run", "search": "run", "TrainingLoop": "tuning", "Tuned": "tuning", "tune": "tuning",
+    "Design": "run", "curves": "", "search": "run", "TrainingLoop": "tuning", "Tuned": "tuning", "tune": "tuning",
 }  # fmt: skip
 
 __all__ = [
@@ -30,15 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name == "curves":
-        value: Any = importlib.import_module("presage.design.curves")
-    elif name in _HOME:
-        value = getattr(importlib.import_module(f"presage.design.{_HOME[name]}"), name)
-    else:
-        raise AttributeError(f"module 'presage.design' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+__getattr__ = later(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

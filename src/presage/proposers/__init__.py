@@ -1,8 +1,8 @@
 """How the next points are chosen."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from presage.lazy import later
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.random import RandomSearch
 
@@ -28,10 +28,7 @@ _HOME = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = later(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

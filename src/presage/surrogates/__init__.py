@@ -1,10 +1,10 @@
 """Models of the objective."""
 
-import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from presage.kernels import Matern, Trend
+from presage.lazy import later
 from presage.priors import LogNormal
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
@@ -40,12 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'presage.surrogates' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"presage.surrogates.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = later(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
