@@ -99,8 +99,7 @@ class History:
             take = takes.get(kind) if type(kind) is str else None
             if seq != last + 1 or take is None or (kind == "created") != (seq == 1):
                 raise StorageError(
-                    f"event {last + 1} must come next and be known, but got {seq}: {_short(payload)}; "
-                    "upgrade presage?"
+                    f"event {last + 1} must come next and be known, but got {seq}: {_short(payload)}; upgrade presage?"
                 )
             try:
                 take(payload)
