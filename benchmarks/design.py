@@ -98,15 +98,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="splits at a time, each with the same budget")
     parser.add_argument("--sets", nargs="*", default=["diabetes", "generated"])
     args = parser.parse_args()
-    runs = [(name, split, args.budget) for name in args.sets for split in range(args.splits)]
-    told = [found for _, found in record.spread(one, runs, args.jobs)]
-    for name in args.sets:
-        mine = [row for row in told if row["set"] == name]
+    runs = [(each, split, args.budget) for each in args.sets for split in range(args.splits)]
+    name = "design" if len(args.sets) > 1 else f"design_{args.sets[0]}"
+    told = []
+    for _, found in record.spread(one, runs, args.jobs):
+        told.append(found)
+        record.write(name, {"budget": args.budget, "splits": told}, ("presage", "numpy", "jax", "scikit-learn"))
+    for set_name in args.sets:
+        mine = [row for row in told if row["set"] == set_name]
         for other in ("default network", "perceptron", "Gaussian process"):
             ahead = sum(row["design"] > row[other] for row in mine)
             means = [float(np.mean([row[label] for row in mine])) for label in ("design", other)]
-            print(f"{name}: {means[0]:.3f}, {other} {means[1]:.3f}; ahead on {ahead} of {len(mine)} splits")
-    record.write("design", {"budget": args.budget, "splits": told}, ("presage", "numpy", "jax", "scikit-learn"))
+            print(f"{set_name}: {means[0]:.3f}, {other} {means[1]:.3f}; ahead on {ahead} of {len(mine)} splits")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,10 @@ OURS = "presage"
 LIST = "development"
 
 
+def _unchanged(space: Space) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Variant:
     """What is changed.
@@ -29,7 +33,7 @@ class Variant:
     """
 
     what: str
-    settings: Callable[[Space], dict[str, Any]] = lambda space: {}
+    settings: Callable[[Space], dict[str, Any]] = _unchanged
     together: int = 1
     centre: bool = False
 

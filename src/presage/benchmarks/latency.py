@@ -7,7 +7,6 @@ cell that exceeds its limit is ended, and larger n are not tried.
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -50,8 +49,8 @@ class Child:
         with environment(SINGLE):
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                preexec_fn=_little_memory if os.name == "posix" else None,
             )  # fmt: skip
+        _little_memory(self.process.pid)
 
     def call(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
         """Ask something; Slow where no answer comes in time."""
@@ -88,10 +87,13 @@ class Child:
         self.process.communicate()
 
 
-def _little_memory() -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+def _little_memory(pid: int) -> None:
+    """Bound what a process may take, where the system can (Linux): from outside, since to fork among threads is unsafe."""
+    try:
+        from resource import RLIMIT_AS, prlimit
+    except ImportError:
+        return
+    prlimit(pid, RLIMIT_AS, (MEMORY, MEMORY))
 
 
 def command_of(method: str, pythons: Mapping[str, str]) -> list[str]:
