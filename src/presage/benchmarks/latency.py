@@ -88,7 +88,7 @@ class Child:
 
 
 def _little_memory(pid: int) -> None:
-    """Bound what a process may take, where the system can (Linux): from outside, since to fork among threads is unsafe."""
+    """Bound what a process may take, where the system can (Linux): from outside, since forks among threads hang."""
     try:
         from resource import RLIMIT_AS, prlimit
     except ImportError:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import hash as joblib_hash
@@ -38,6 +38,9 @@ SCIKIT_OPTIMIZE = {
     "n_initial_points": ("initial", {}),
 }
 TASK = "BayesSearchCV: data"  # begins the note that says what a stored study's scores are of
+
+F = TypeVar("F")
+_checked: Callable[[F], F] = _fit_context(prefer_skip_nested_validation=False)  # whose own type says nothing of fit's
 
 
 class BayesSearchCV(BaseSearchCV):
@@ -122,7 +125,7 @@ class BayesSearchCV(BaseSearchCV):
         self.storage = storage
         self.name = name
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @_checked
     def fit(self, X: Any, y: Any = None, **params: Any) -> "BayesSearchCV":
         """Search, and fit the best candidate to all rows.
 
