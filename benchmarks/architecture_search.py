@@ -25,6 +25,7 @@ from presage.design.board import Played, Search, play
 from presage.design.curve_search import CurveSearch
 from presage.design.curves.base import Curves
 from presage.design.gpar_search import GPARSearch
+from presage.experiments.s4 import begin_with
 from presage.observations import Column
 
 TABLES = record.RESULTS / "curves"
@@ -61,37 +62,6 @@ def problem(table: dict[str, np.ndarray], seed: int) -> tuple[Curves, dict[str, 
     return curves, {"steps": np.full(n, 1.0 / last), "seconds": seconds / seconds.mean() / last}, pick
 
 
-def known(but: str, count: int = 3) -> list[tuple[float, float]]:
-    """Depths and log widths on the unit square of which, on all sets but one, the best does best, greedily chosen."""
-    grid = [(depth, width) for depth in (0.0, 0.5, 1.0) for width in np.linspace(0.3, 0.95, 14)]
-    regret = []
-    for name in SETS:
-        if name != but:
-            table = load(name)
-            x, final = unit(table), -table["validation_log_likelihood"].astype(float)[:, :, -1].mean(axis=1)
-            share = np.minimum((final - final.min()) / (np.median(final) - final.min()), 1.0)
-            regret.append([share[nearest(x, point)[:3]].mean() for point in grid])
-    table_of, best, chosen = np.array(regret), np.ones(len(regret)), []
-    for _ in range(count):
-        one = int(np.argmin(np.minimum(best[:, None], table_of).mean(axis=0)))
-        best = np.minimum(best, table_of[:, one])
-        chosen.append(grid[one])
-    return chosen
-
-
-def nearest(x: np.ndarray, point: tuple[float, float]) -> np.ndarray:
-    """Networks of the same depth first, by log width."""
-    return np.argsort(100.0 * np.abs(x[:, 0] - point[0]) + np.abs(x[:, 1] - point[1]))
-
-
-def named(name: str, x: np.ndarray) -> tuple[int, ...]:
-    """The rows of a set with which a search may begin."""
-    first: list[int] = []
-    for point in known(name):
-        first.append(next(int(row) for row in nearest(x, point) if row not in first))
-    return tuple(first)
-
-
 def summary(played: Played, spent: np.ndarray, curves: Curves, budget: float) -> dict[str, Any]:
     """Regret along the grid, cost to reach the best 5 %, and what was chosen at the end."""
     finals = curves.values[:, -1]
@@ -121,7 +91,7 @@ def one(name: str, seed: int, only: tuple[str, ...]) -> dict[str, Any]:
     """All searches on one set with one seed."""
     table = load(name)
     curves, cost, pick = problem(table, seed)
-    first = named(name, curves.x)
+    first = begin_with(name, curves.x)
     told: dict[str, Any] = {}
     for label in only:
         search, began = SEARCHES[label], time.process_time()

@@ -20,6 +20,7 @@ from architecture_search import COLUMNS, SETS, load, unit
 
 from presage.design.curves import GPAR, CurveModel, Curves, FreezeThaw, LatentKronecker, PowerLawEnsemble
 from presage.design.curves.kronecker import KroneckerModel, Nothing
+from presage.experiments.s4 import DOCUMENT, FITTED, NO_YES
 
 EARLIEST = 0.05  # of the training: what is before tells little
 MODELS: dict[str, CurveModel] = {
@@ -102,28 +103,11 @@ def kernel(linear_in: bool, linear_out: bool, eq_out: bool) -> tuple[str, GPAR]:
     return label, GPAR(inputs=("eq", "linear") if linear_in else ("eq",), outputs=outputs)
 
 
-NO_YES = (False, True)
 KERNELS = dict(kernel(a, b, c) for a in NO_YES for b in NO_YES for c in NO_YES)
 SETTINGS = {
     f"{'markov 1' if markov else 'all before'}, {'tied' if tied else 'free'}, {'joint' if joint else 'sequential'}":
         GPAR(markov=markov, tied=tied, joint=joint)
     for markov in (None, 1) for tied in NO_YES for joint in NO_YES
-}  # fmt: skip
-# The document's means, rows in the order of KERNELS, sets in that of SETS without protein. Its tables 5.3 and 5.4
-# repeat 5.1 and 5.2.
-DOCUMENT = {
-    "5.1": (
-        (-2.64, -1.86, -0.649, 1.37, -0.437, -0.874, -51), (-2.42, -1.75, -0.49, 2.87, 0.167, -0.554, -48.9),
-        (-2.79, -1.82, -0.529, 2.97, 0.0153, -0.611, -49.1), (-2.56, -1.75, -0.391, 3.12, 0.196, -0.57, -52.7),
-        (-2.64, -1.86, -0.644, 1.4, -0.388, -0.797, -50.5), (-2.41, -1.74, -0.489, 2.88, 0.197, -0.529, -48.7),
-        (-2.78, -1.82, -0.527, 2.95, 0.14, -0.6, -48.7), (-2.56, -1.77, -0.387, 3.1, 0.245, -0.531, -48.1),
-    ),
-    "5.2": (
-        (-123, -23.1, -185, 1.49, 0.233, -19.9, -3930), (-124, -22.9, -96.6, 3.19, 1.27, -19.9, -3250),
-        (-118, -21.2, -580, 2.8, 1.37, -33.7, -4020), (-120, -36.2, -457, 1.11, 1.71, -33.5, -4240),
-        (-123, -23, -169, 1.1, 0.53, -19.8, -3920), (-105, -24, -144, 2.78, 1.31, -19.7, -3180),
-        (-121, -21.3, -379, 2.97, 1.34, -19.8, -4000), (-120, -24.6, -210, 3.22, 1.63, -19.6, -4140),
-    ),
 }  # fmt: skip
 
 
@@ -141,8 +125,8 @@ def gpar_markdown(told: dict[str, Any], seeds: int) -> str:
                 one = row[label]["log_density"]
                 text = f"{one:.2f}" if one < best[name] else f"**{one:.2f}**"
                 text += f" ± {row[label]['spread']:.2f}"
-                if number in DOCUMENT and name != "protein":
-                    text += f" ({DOCUMENT[number][i][[s for s in SETS if s != 'protein'].index(name)]:g})"
+                if number in DOCUMENT and name in FITTED:
+                    text += f" ({DOCUMENT[number][i][FITTED.index(name)]:g})"
                 cells.append(text)
             lines.append(f"| {label} | {' | '.join(cells)} |")
         lines.append("")

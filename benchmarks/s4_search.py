@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import record
-from architecture_search import SETS, load, named, played_so_far, problem
+from architecture_search import SETS, load, played_so_far, problem
 
 from presage.design.baselines import RandomSearch
 from presage.design.board import Board, Move, Search
 from presage.design.curve_search import CurveSearch
 from presage.design.curves.base import Curves
 from presage.design.gpar_search import GPARSearch
+from presage.experiments.s4 import begin_with
 
 POINTS = 60
 ACQUISITIONS, SAMPLES = ("ei", "pi", "ucb"), (50, 10, 3)
@@ -69,7 +70,7 @@ def do_play(args: argparse.Namespace) -> None:
                 print("time is up; play again to go on")
                 return
             curves, cost, _ = problem(load(name), seed)
-            first = named(name, curves.x)
+            first = begin_with(name, curves.x)
             result = {
                 label: improvements(SEARCHES[label], curves, cost["steps"], first, np.random.default_rng([seed, 3]))
                 for label in missing
