@@ -241,10 +241,6 @@ def s4_studies() -> str:
     return told("s4", "s4_studies")
 
 
-def s4_gpar() -> str:
-    return told("s4", "s4_gpar")
-
-
 def s4_search() -> str:
     return told("s4", "s4_search")
 
