@@ -189,6 +189,7 @@ def main() -> None:
         print(f"round {rounds}: {sum(map(len, kinds.values()))} fits of {alive} studies in "
               f"{time.perf_counter() - at:.1f} s, {time.perf_counter() - began:.0f} s in all", flush=True)  # fmt: skip
     versions = {name: version(name) for name in ("jax", "numpy", "scipy")} | {"python": platform.python_version()}
+    options.out.mkdir(parents=True, exist_ok=True)
     for method, by_name in traces.items():
         record = {
             "command": f"PYTHONPATH=src python benchmarks/s1_gpu.py --out FOLDER --seeds {options.seeds}",

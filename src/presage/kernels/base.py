@@ -147,8 +147,12 @@ def _numbered(parts: Sequence[Kernel], axes: Axes) -> tuple[Block, ...]:
 
 def _shared(parts: Sequence[Kernel], theta: np.ndarray, axes: Axes) -> list[tuple[Kernel, np.ndarray]]:
     """Each kernel with its part of theta."""
-    ends = np.cumsum([part.size(axes) for part in parts])
-    return list(zip(parts, np.split(theta, ends[:-1]), strict=True))
+    pairs, start = [], 0
+    for part in parts:
+        end = start + part.size(axes)
+        pairs.append((part, theta[start:end]))
+        start = end
+    return pairs
 
 
 def _others(values: list[np.ndarray]) -> list[np.ndarray]:
