@@ -54,7 +54,10 @@ def run(
     """
 
     def of(q: Any) -> Any:
-        return density(q, data)
+        # Accelerators round the factors of a product of matrices to ten bits unless told otherwise: energies would err
+        # by more than a step changes them, and Gram matrices would have no Cholesky factor.
+        with jax.default_matmul_precision("highest"):
+            return density(q, data)
 
     def body(i: Any, carry: tuple) -> tuple:
         q, tuning, kept, acceptance, divergent, gradients = carry

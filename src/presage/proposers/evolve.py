@@ -27,8 +27,10 @@ def evolve(
         generations: at most so many.
         rng: seeds the searches.
     """
-    searches = [_Search(point, continuous, domain.bounds, rng) for point in points]
     points, worth = points.copy(), worth.copy()
+    if not generations:
+        return points, worth
+    searches = [_Search(point, continuous, domain.bounds, rng) for point in points]
     for _ in range(generations):
         asked = [search.ask() for search in searches]
         batch = np.concatenate(asked)

@@ -16,8 +16,8 @@ Gradients = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 JUMPS = np.array([-13, -5, -2, -1, 1, 2, 5, 13])  # steps tried on ordinal columns, in levels
 SPANS = np.array([-0.1, -0.03, -0.01, 0.01, 0.03, 0.1])  # and of the whole range: a log axis has no even levels
-STEPS = 50  # one-column changes per round
 MOST_LEVELS = 12  # categories tried per column and round
+MANY = 10  # columns above which more starts are looked at, briefly
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,11 @@ class Maximiser:
         evaluations: quasi-Newton evaluations per start and round.
         sweeps: over single columns, in the first round; in each further one half as many.
         generations: of CMA-ES per start and round.
+        steps: changes of single discrete columns per round.
         rounds: alternations between continuous and discrete columns.
+        entrants: in more than ten columns so many candidates are improved a little, and the best go on. There are
+            more hills there than starts: of 200 cases 13 missed 0.99 of the best known expected improvement without
+            it, 12 of them in 12 or 20 dimensions.
     """
 
     spread: int = 1024
@@ -42,7 +46,9 @@ class Maximiser:
     evaluations: int = 50
     sweeps: int = 10
     generations: int = 20
+    steps: int = 50
     rounds: int = 4
+    entrants: int = 48
 
     def __call__(
         self,
@@ -67,9 +73,14 @@ class Maximiser:
         groups = [_ranked(points, values(points)) for points in self.candidates(domain, anchors, rng=rng)]
         # Half of the starts from each group: in many dimensions the neighbours of good points outbid every point of
         # the open cube, and no start would be left to find a better hill.
-        share = self.starts // len(groups)
-        start, start_worth = (np.concatenate([group[part][:share] for group in groups]) for part in (0, 1))
-        best, best_worth = self._improve(values, gradients, domain, start, start_worth, rng)
+        race = len(domain.columns) > MANY and self.entrants > self.starts
+        share = (self.entrants if race else self.starts) // len(groups)
+        best, best_worth = (np.concatenate([group[part][:share] for group in groups]) for part in (0, 1))
+        if race:
+            brief = replace(self, evaluations=10, sweeps=3, generations=0, steps=1, rounds=1)
+            found = _ranked(*brief._improve(values, gradients, domain, best, best_worth, rng))
+            best, best_worth = (part[: self.starts] for part in found)
+        best, best_worth = self._improve(values, gradients, domain, best, best_worth, rng)
         points, worth = (np.concatenate([group[part] for group in groups]) for part in (0, 1))
         return _ranked(np.concatenate([best, points]), np.concatenate([best_worth, worth]))
 
@@ -121,7 +132,7 @@ class Maximiser:
             if continuous.all():
                 break
             before = worth
-            for _ in range(STEPS):
+            for _ in range(self.steps):
                 points, worth, changed = _step(values, domain, points, worth, rng)
                 if not changed:
                     break
