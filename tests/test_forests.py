@@ -37,7 +37,7 @@ def test_the_data_are_met_exactly_but_for_the_noise(make, data):
     """Every leaf holds one point, at which its variance is the noise's alone."""
     posterior = fitted(make, data).posterior
     law = posterior.marginal(data.x)
-    np.testing.assert_allclose(law.mean, np.broadcast_to(data.y, law.mean.shape), atol=1e-12)
+    np.testing.assert_allclose(law.mean, posterior.transformed(data.y)[0], atol=1e-12)
     np.testing.assert_allclose(law.variance, posterior.observation_noise, rtol=1e-5)
 
 
@@ -50,7 +50,7 @@ def test_the_variance_grows_with_the_distance(make):
     fit = fitted(make, observe(np.array([[0.2], [0.8]]), np.array([3.0, 5.0]), (Column("continuous"),)))
     for distance in (0.0, 0.01, 0.1, 0.2):
         law = fit.posterior.marginal(np.array([[0.2 - distance], [0.8 + distance]]))
-        np.testing.assert_allclose(law.mean, np.broadcast_to([-1.0, 1.0], (100, 2)))
+        np.testing.assert_allclose(law.mean, [[-1.0, 1.0]])
         spread = 2.0 * distance**2 / (distance**2 + 0.18)
         expected = fit.diagnostics["inflation"] * spread + fit.diagnostics["noise"]
         np.testing.assert_allclose(law.variance, expected, rtol=1e-5)
@@ -62,7 +62,8 @@ def test_equal_points_with_other_values_are_averaged(make):
     y = np.repeat(smooth(plain_points(10)), 3) + np.tile([-0.3, 0.0, 0.3], 10)
     data = observe(x, y, PLAIN)
     posterior = fitted(make, data).posterior
-    np.testing.assert_allclose(posterior.predict(data.x)[0], np.repeat(data.y[1::3], 3), atol=1e-9)
+    average = posterior.transformed(data.y)[0].reshape(10, 3).mean(axis=1)
+    np.testing.assert_allclose(posterior.marginal(data.x).mean[0], np.repeat(average, 3), atol=1e-9)
     expected = posterior.observation_noise / 3.0
     np.testing.assert_allclose(posterior.marginal(data.x).variance, expected, rtol=1e-4)
 
@@ -82,9 +83,10 @@ def test_noise_is_found_by_what_was_left_out(make):
 def test_known_noise_makes_a_value_count_less(make):
     x = np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2], [0.9, 0.7]])
     data = observe(x, np.array([0.0, 3.0, 1.0, 2.0]), PLAIN, stddev=np.array([np.nan, 10.0, np.nan, np.nan]))
-    weight = 1.0 / (1.0 + data.noise[:2])
-    mean, _ = fitted(make, data).posterior.predict(x[:1])
-    assert mean[0] == pytest.approx(weight @ data.y[:2] / weight.sum())
+    posterior = fitted(make, data).posterior
+    latent, log_slope = (part[0] for part in posterior.transformed(data.y[:2]))
+    weight = 1.0 / (1.0 + data.noise[:2] * np.exp(2.0 * log_slope))
+    assert posterior.marginal(x[:1]).mean[0, 0] == pytest.approx(weight @ latent / weight.sum())
 
 
 @BOTH
@@ -121,13 +123,15 @@ def test_new_observations_are_met_and_the_others_stay(make, data):
     posterior = fitted(make, data).posterior
     x, y = probes(data)[:6], np.linspace(-2.0, 2.0, 6)
     after = posterior.condition(x, y)
-    np.testing.assert_allclose(after.marginal(x).mean, np.broadcast_to(y, (100, 6)), atol=1e-12)
+    latent = posterior.transformed(y)[0]
+    np.testing.assert_allclose(after.marginal(x).mean, latent, atol=1e-12)
     np.testing.assert_allclose(after.marginal(x).variance, posterior.observation_noise, rtol=1e-5)
-    np.testing.assert_allclose(after.predict(data.x)[0], data.y, atol=1e-12)
-    assert after.incumbent() == pytest.approx(min(data.y.min(), -2.0))
+    np.testing.assert_allclose(after.marginal(data.x).mean, posterior.transformed(data.y)[0], atol=1e-12)
+    assert after.incumbent() == pytest.approx(min(posterior.transformed(data.y)[0].min(), latent.min()))
     assert len(after.leave_one_out()) == len(data.y) + 6
     again = after.condition(x[:1], np.array([1.0]))  # the same point: the average of -2 and 1
-    np.testing.assert_allclose(again.predict(x[:1])[0], -0.5, atol=1e-12)
+    average = posterior.transformed(np.array([-2.0, 1.0]))[0].mean()
+    np.testing.assert_allclose(again.marginal(x[:1]).mean, average, atol=1e-12)
 
 
 @BOTH
@@ -135,8 +139,30 @@ def test_a_split_cuts_halfway(make):
     """One point at 0.2, a new one at 0.6: the boundary is at 0.4."""
     posterior = fitted(make, observe(np.array([[0.2]]), np.array([5.0]), (Column("continuous"),))).posterior
     after = posterior.condition(np.array([[0.6]]), np.array([7.0]))
-    mean, _ = after.predict(np.array([[0.0], [0.39], [0.41], [1.0]]))
-    np.testing.assert_allclose(mean, [0.0, 0.0, 7.0, 7.0], atol=1e-12)
+    law = after.marginal(np.array([[0.0], [0.39], [0.41], [1.0]]))
+    there = after.transformed(np.array([7.0]))[0][0, 0]
+    np.testing.assert_allclose(law.mean, [[0.0, 0.0, there, there]], atol=1e-12)
+
+
+@BOTH
+def test_thresholds_lie_anywhere_between_two_points(make):
+    """With one point at 0 and one at 1 the share of the trees that side with the second grows evenly in between."""
+    posterior = make(trees=600).fit(
+        observe(np.array([[0.0], [1.0]]), np.array([0.0, 1.0]), (Column("continuous"),)), rng=np.random.default_rng(0)
+    ).posterior  # fmt: skip
+    at = np.linspace(0.1, 0.9, 9)
+    mean = posterior.marginal(at[:, None]).mean[0]
+    np.testing.assert_allclose(0.5 + 0.5 * mean / posterior.transformed(np.array([1.0]))[0], [at], atol=4 * 0.0204)
+
+
+@BOTH
+def test_bad_values_far_above_the_others_are_drawn_together(make):
+    """Values that span decades upward: held-out ones are foretold best by the logarithm; downward it would not help."""
+    x = np.random.default_rng(3).random((80, 2))
+    wide = fitted(make, observe(x, np.exp(8.0 * smooth(x)), PLAIN))
+    deep = fitted(make, observe(x, -np.exp(8.0 * smooth(x)), PLAIN))
+    assert wide.diagnostics["exponent"] == 0.0
+    assert deep.diagnostics["exponent"] == 1.0
 
 
 @BOTH

@@ -274,7 +274,7 @@ class BoostedPosterior(Posterior):
             prior = here[:, :, None] * shared(mine, leaves) * stddev[:, None]
             return prior - self._whitened(mine, here) @ known.transpose(0, 2, 1)
 
-        return AsOne(self, self._marginal(at).mean, within)
+        return AsOne(self.marginal, self._marginal(at).mean, within)
 
     def _whitened(self, leaves: np.ndarray, stddev: np.ndarray) -> np.ndarray:
         """What the news explain at points in some leaves, as rows whose products are covariances, [models, n, m]."""

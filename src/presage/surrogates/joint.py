@@ -84,12 +84,12 @@ class AsOne(Joint):
     of them is unsure. Component by component only the second would count, at many times the cost.
 
     Attributes:
-        posterior: a mixture without derivatives.
+        mixture: the law of f at points [n, d], component by component.
         mean: of its components at the points, [c, m].
         within: covariances in each component between f at points [n, d] and f at the points, [c, n, m].
     """
 
-    posterior: "Posterior"
+    mixture: "Callable[[np.ndarray], Marginal]"
     mean: np.ndarray
     within: Callable[[np.ndarray], np.ndarray]
 
@@ -101,7 +101,7 @@ class AsOne(Joint):
     def covariance(self, x: np.ndarray) -> np.ndarray:
         if not self.mean.shape[1]:  # with nothing, as max-value entropy search asks
             return np.zeros((1, len(x), 0))
-        law = self.posterior.marginal(x)
+        law = self.mixture(x)
         here, there = (mean - law.weight @ mean for mean in (law.mean, self.mean))
         return (np.einsum("c,cnm->nm", law.weight, self.within(x)) + (law.weight[:, None] * here).T @ there)[None]
 

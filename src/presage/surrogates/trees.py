@@ -78,6 +78,33 @@ class Trees(NamedTuple):
                 np.add.at(row, parent[at], row[at])
         return total
 
+    def loosened(self, x: np.ndarray, seen: np.ndarray, rng: np.random.Generator) -> "Trees":
+        """With thresholds anywhere between the two points that they divide, instead of halfway (Hutter et al., 2014).
+
+        Trees then disagree about what lies between two points, the more the farther it is from both.
+
+        Args:
+            x: features of the points that the trees were grown on, [n, D].
+            seen: whether a tree was grown on a point, [trees, n].
+            rng: draws the thresholds.
+        """
+        size, parent, (_, depth) = len(self.feature), self.parent, self.ancestry()
+        leaves, (tree, point) = self.leaves(x), np.nonzero(seen)
+        least = np.full((size, x.shape[1]), np.inf)
+        most = -least
+        np.minimum.at(least, leaves[tree, point], x[point])
+        np.maximum.at(most, leaves[tree, point], x[point])
+        for level in range(depth.max(), 0, -1):
+            at = np.flatnonzero(depth == level)
+            np.minimum.at(least, parent[at], least[at])
+            np.maximum.at(most, parent[at], most[at])
+        inner = np.flatnonzero(self.child[::2] != np.arange(size))
+        left, right, feature = self.child[2 * inner], self.child[2 * inner + 1], self.feature[inner]
+        low, high = most[left, feature], least[right, feature]
+        threshold = self.threshold.copy()
+        threshold[inner] = low + rng.random(len(inner)) * (high - low)
+        return self._replace(threshold=threshold)
+
     def leaves(self, x: np.ndarray) -> np.ndarray:
         """The leaf of each tree that points with features [n, D] fall into, [trees, n].
 
