@@ -24,9 +24,9 @@ class Forest(Surrogate):
 
     In a tree the law of f is Gaussian about the value of the leaf, with a variance that is 0 at the point of the leaf
     and grows with the distance from it as the values of the parent vary; to that comes what differs between trees,
-    whose thresholds lie anywhere between two points. So the variance vanishes at the data, where it must not tempt, and is honest elsewhere: a second forest, grown
-    without the values that each sample lacks, foretells those, and the factor of the variance and the noise are such
-    that they are most likely.
+    whose thresholds lie anywhere between two points. So the variance vanishes at the data, where it must not tempt,
+    and is honest elsewhere: a second forest, grown without the values that each sample lacks, foretells those, and the
+    factor of the variance and the noise are such that they are most likely.
 
     Args:
         trees: how many.
