@@ -39,7 +39,7 @@ class Layout:
     Attributes:
         columns: of the inputs.
         widths: units of each hidden layer.
-        every: all hidden units are features, not only those of the last layer.
+        every: the inputs, squares of numbers and all hidden units are features, not only the units of the last layer.
         seed: of the weights that the network was born with.
     """
 
@@ -53,6 +53,11 @@ class Layout:
         """For each input of the network its column, [D]."""
         return Axes(self.columns).owner
 
+    @cached_property
+    def numbers(self) -> int:
+        """Inputs that are numbers; they come first."""
+        return len(Axes(self.columns).numeric)
+
     @property
     def d(self) -> int:
         return len(self.columns)
@@ -65,7 +70,7 @@ class Layout:
     @property
     def num_features(self) -> int:
         """Features, the constant one included."""
-        return 1 + (sum(self.widths) if self.every else self.widths[-1])
+        return 1 + (len(self.owners) + self.numbers + sum(self.widths) if self.every else self.widths[-1])
 
     @property
     def born(self) -> tuple[np.ndarray, np.ndarray]:
@@ -92,17 +97,27 @@ class Layout:
         return np.exp(-theta[: self.d])[self.owners]
 
     def features(self, activations: Sequence[np.ndarray]) -> np.ndarray:
-        """The constant and the hidden units, [n, M]; together about as long as a unit vector is wide."""
-        hidden = activations[1:] if self.every else activations[-1:]
+        """The constant, inputs, squares of numbers, and hidden units, [n, M]; the latter together of length one, about.
+
+        A network that cannot know yet where f bends sees at once where it rises, and in twenty dimensions a bowl takes
+        40 features that are its own instead of hundreds that are not.
+        """
+        inputs, hidden = activations[0], activations[1:] if self.every else activations[-1:]
         found, at = np.ones((*hidden[0].shape[:-1], self.num_features)), 1
+        if self.every:
+            squares = 1 + inputs.shape[-1]
+            at = squares + self.numbers
+            found[..., 1:squares] = inputs
+            np.square(inputs[..., : self.numbers], out=found[..., squares:at])
         for units in hidden:
-            np.multiply(units, self._lengths[1], out=found[..., at : at + units.shape[-1]])
+            np.multiply(units, self._length, out=found[..., at : at + units.shape[-1]])
             at += units.shape[-1]
         return found
 
     @cached_property
-    def _lengths(self) -> np.ndarray:
-        return np.append(1.0, np.full(self.num_features - 1, UNITS / math.sqrt(self.num_features - 1)))
+    def _length(self) -> float:
+        """Of a hidden unit as a feature."""
+        return UNITS / math.sqrt(sum(self.widths) if self.every else self.widths[-1])
 
     def backward(
         self, layers: Sequence[Layer], activations: Sequence[np.ndarray], cotangent: np.ndarray
@@ -116,16 +131,18 @@ class Layout:
             activations: of `forward`.
             cotangent: [n, M].
         """
-        cotangent = cotangent[..., 1:] * self._lengths[1:]
+        direct = np.zeros(1)
+        parts = [np.zeros(1)] * (len(layers) - 1) + [cotangent[..., 1:]]
         if self.every:
-            parts = np.split(cotangent, np.cumsum(self.widths)[:-1], axis=-1)
-        else:
-            parts = [np.zeros(1)] * (len(layers) - 1) + [cotangent]
+            sizes = [len(self.owners), self.numbers, *self.widths]
+            linear, square, *parts = np.split(cotangent[..., 1:], np.cumsum(sizes)[:-1], axis=-1)
+            direct = linear.copy()
+            direct[..., : self.numbers] += 2.0 * activations[0][..., : self.numbers] * square
         found, above = [], np.zeros(1)
         for depth in reversed(range(len(layers))):
-            found.append((parts[depth] + above) * (1.0 - activations[depth + 1] ** 2))
+            found.append((self._length * parts[depth] + above) * (1.0 - activations[depth + 1] ** 2))
             above = found[-1] @ np.swapaxes(layers[depth].weights, -1, -2)
-        return found[::-1], above
+        return found[::-1], above + direct
 
     def slope(self, activations: Sequence[np.ndarray], by_sums: Sequence[np.ndarray]) -> np.ndarray:
         """The derivative in the weights as theta holds them, [w], from those in the units' sums."""

@@ -31,7 +31,7 @@ class NeuralBasis(Surrogate):
         widths: units of each hidden layer.
         members: networks; 1 has no fold to correct itself by.
         head: how the scales of the linear model are chosen.
-        every_layer: all hidden units are features, not only those of the last layer.
+        every_layer: the inputs, squares of numbers and all hidden units are features, not only the last layer's units.
         lengthscale: median in one dimension, and standard deviation of its logarithm.
         scales: prior of the head's scales.
         warp: learn a monotone transformation of the values.
