@@ -262,21 +262,17 @@ def test_the_generator_decides():
 
 
 def many_hills(x):
-    """Three hills along each of twelve axes, the middle one highest: 531,441 of them, whose heights differ."""
-    angle = 6.0 * np.pi * (x - 0.5)
-    value = (0.1 * np.cos(angle) - (x - 0.5) ** 2).sum(axis=1)
-    return value, -0.6 * np.pi * np.sin(angle) - 2.0 * (x - 0.5)
+    """Hills of many heights along axes that are not those of the cube."""
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((x.shape[1], x.shape[1])))[0]
+    z = (x - 0.5) @ turn
+    return (0.1 * np.cos(6.0 * np.pi * z) - z**2).sum(axis=1)
 
 
 def test_among_many_hills_more_starts_are_looked_at():
-    """The best of 48 hills instead of the best of 8, in ten searches; up to ten columns nothing changes."""
+    """The best of 48 hills instead of the best of 8, in twenty searches; up to ten columns nothing changes."""
     wide, narrow = (Space({f"x{i}": Float(0, 1) for i in range(d)}) for d in (12, 10))
-    pairs = [
-        [search(wide, lambda x: many_hills(x)[0], many_hills, seed, entrants=n)[1][0] for n in (48, 0)]
-        for seed in range(10)
-    ]
+    pairs = [[search(wide, many_hills, None, seed, entrants=n)[1][0] for n in (48, 0)] for seed in range(20)]
     more, fewer = np.array(pairs).T
-    assert (more >= fewer).sum() >= 8
-    assert more.mean() > fewer.mean() + 0.05
-    same = [search(narrow, lambda x: many_hills(x)[0], many_hills, 0, entrants=n)[0] for n in (48, 0)]
+    assert more.mean() > fewer.mean() + 0.02  # a hill more or less is 0.1
+    same = [search(narrow, many_hills, None, 0, entrants=n)[0] for n in (48, 0)]
     assert np.array_equal(*same)
