@@ -4,6 +4,7 @@
     python benchmarks/neural.py latency     suggestions while a network is trained, and while none is
     python benchmarks/neural.py regret      against our own Gaussian process, up to 200 trials
     python benchmarks/neural.py highdim     20 dimensions, 5,000 observations, against Gaussian processes
+    python benchmarks/neural.py takeover    30 suggestions after 2,000 values: what "auto" should be there
 
 Each writes benchmarks/results/neural_<name>.json. Run with a Python that has BoTorch (and presage on its path), the
 peers are measured in the same run; without it they are left out, and the record says so.
@@ -28,7 +29,7 @@ import numpy as np  # noqa: E402
 from presage import Study, functions  # noqa: E402
 from presage.observations import Observations, columns_of, observe  # noqa: E402
 from presage.proposers import Domain, ModelBased  # noqa: E402
-from presage.surrogates import GaussianProcess, SparseGaussianProcess, Staged, Surrogate  # noqa: E402
+from presage.surrogates import GaussianProcess, SparseGaussianProcess, Staged, Surrogate, automatic  # noqa: E402
 from presage.surrogates.neural_basis import NeuralBasis  # noqa: E402
 from presage.threads import few_threads  # noqa: E402
 
@@ -199,7 +200,7 @@ def highdim(arguments: argparse.Namespace) -> None:
             with few_threads():
                 seconds, fit = timed(lambda m=make, g=given: m().fit(g, rng=np.random.default_rng(0)))
                 score = fit.posterior.score(fresh.rescaled(given.center, given.scale))
-                regrets = search_on(make(), given, function, number)
+                regrets = search_on(make(), given, function, number, seconds=SECONDS)
             row = {"seed": number, "fit seconds": seconds, "rmse": score.rmse * given.scale / data.scale,
                    "log_density": score.log_density, "coverage90": score.coverage90, "suggestions": len(regrets) - 1,
                    "regret at first": regrets[0], "regret": min(regrets)}  # fmt: skip
@@ -219,13 +220,33 @@ def highdim(arguments: argparse.Namespace) -> None:
         record("highdim", found)
 
 
-def search_on(surrogate: Surrogate, data: Observations, function: Any, seed: int) -> list[float]:
-    """Regrets of the best point given and of those suggested one after the other within SECONDS of the processor."""
+def takeover(arguments: argparse.Namespace) -> None:
+    """Searches that go on after 2,000 random points, by the processes of "auto" and by what is linear in n."""
+    makers = {"exact": lambda: automatic().few, "network": NeuralBasis, "sparse": SparseGaussianProcess}
+    found: dict[str, Any] = {"values": 2000, "suggestions": 30, "functions": {}}
+    problems = {"hartmann6": functions.hartmann6, "ackley10": functions.ackley.dim(10),
+                "levy10": functions.levy.dim(10), "rosenbrock8": functions.rosenbrock.dim(8)}  # fmt: skip
+    for number, name in ((n, f) for n in range(arguments.seeds) for f in problems):
+        function, rng = problems[name].shifted(number), np.random.default_rng(number)
+        data = table(function, rng.random((2000, function.space.dim)), 0.0, rng)
+        for method, make in makers.items():
+            seconds, regrets = timed(lambda f=function, d=data, m=make, n=number: search_on(m(), d, f, n, trials=30))
+            row = {"seed": number, "seconds": seconds, "regret at first": regrets[0], "regret": min(regrets)}
+            found["functions"].setdefault(name, {}).setdefault(method, []).append(row)
+            print(name, method, {key: round(value, 4) for key, value in row.items()}, flush=True)
+            record("takeover", found)
+
+
+def search_on(
+    surrogate: Surrogate, data: Observations, function: Any, seed: int, *, seconds: float = np.inf,
+    trials: float = np.inf,
+) -> list[float]:  # fmt: skip
+    """Regrets of the best point given and of those suggested one after the other, so many or in so long."""
     study = Study(function.space, surrogate=surrogate, seed=seed)
     values = (data.center + data.scale * data.y).tolist()
     study.tell_many([function.space.decode(x) for x in data.x], values)
     regrets, began = [min(values) - function.minimum], time.process_time()
-    while time.process_time() - began < SECONDS:
+    while time.process_time() - began < seconds and len(regrets) <= trials:
         trial = study.ask()
         value = function(trial.params)
         study.tell(trial, value)
@@ -236,7 +257,7 @@ def search_on(surrogate: Surrogate, data: Observations, function: Any, seed: int
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["scaling", "latency", "regret", "highdim"])
+    parser.add_argument("what", choices=["scaling", "latency", "regret", "highdim", "takeover"])
     parser.add_argument("--largest", type=int, default=6, help="scaling: up to 10 to this power")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--functions", nargs="*", default=["griewank", "ackley", "levy"], help="highdim: on these")

@@ -206,13 +206,7 @@ def reproduced(name: str) -> Any:
         return json.loads(path.read_text())["result"]
     if name == "s1_benchmark":
         return {method: record(f"s1_{method}")["traces"] for method in ("hmc", "cauchy", "gp", "skopt")}
-    earlier = {
-        "s1_posterior": "s1_figures",
-        "s3_regret": "neural_seed",
-        "s3_tail": "neural_tail",
-        "s3_workers": "neural_workers",
-    }
-    found = record(earlier.get(name, name))
+    found = record({"s1_posterior": "s1_figures"}.get(name, name))
     return found.get("result", found)
 
 
