@@ -187,7 +187,8 @@ def latency(arguments: argparse.Namespace) -> None:
 def highdim(arguments: argparse.Namespace) -> None:
     """20 dimensions, 5,000 random points: as a model of fresh points, and searches of the same processor seconds."""
     found: dict[str, Any] = {"search seconds": SECONDS, "functions": {}}
-    makers = {"neural": NeuralBasis, f"gp on {SUBSET}": GaussianProcess, "our sparse gp": SparseGaussianProcess}
+    makers = {"neural": NeuralBasis, f"gp on {SUBSET}": GaussianProcess, "our sparse gp": SparseGaussianProcess,
+              "auto": automatic}  # fmt: skip
     for number, name in ((n, f) for n in range(arguments.seeds) for f in arguments.functions):
         function, rng = getattr(functions, name).dim(20).shifted(number), np.random.default_rng(number)
         data = table(function, rng.random((5000, 20)), 0.0, rng)
@@ -221,8 +222,9 @@ def highdim(arguments: argparse.Namespace) -> None:
 
 
 def takeover(arguments: argparse.Namespace) -> None:
-    """Searches that go on after 2,000 random points, by the processes of "auto" and by what is linear in n."""
-    makers = {"exact": lambda: automatic().few, "network": NeuralBasis, "sparse": SparseGaussianProcess}
+    """Searches that go on after 2,000 random points: the processes of "auto" on all rows and on 500, and others."""
+    makers = {"auto": automatic, "its processes on all rows": lambda: automatic().surrogate, "network": NeuralBasis,
+              "sparse": SparseGaussianProcess}  # fmt: skip
     found: dict[str, Any] = {"values": 2000, "suggestions": 30, "functions": {}}
     problems = {"hartmann6": functions.hartmann6, "ackley10": functions.ackley.dim(10),
                 "levy10": functions.levy.dim(10), "rosenbrock8": functions.rosenbrock.dim(8)}  # fmt: skip

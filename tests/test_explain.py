@@ -13,7 +13,7 @@ from presage.explain import _maximiser, explain
 from presage.functions import branin
 from presage.insight import Record
 from presage.proposers import ModelBased, TrustRegion
-from presage.surrogates import GaussianProcess, NeuralBasis, Staged
+from presage.surrogates import GaussianProcess
 
 SPACE = Space({"x": Float(-1.0, 1.0), "n": Int(1, 50), "kind": Choice(["a", "b"])})
 
@@ -43,18 +43,6 @@ def test_it_tells_the_figures_of_the_fit_in_use():
     assert said.choices["maximiser"].chosen == "L-BFGS from 8 starts"
     assert said.facts["suggestion_seconds"] > 0
     assert said.choices["next"].chosen == "a point of the model"
-
-
-def test_it_says_when_a_network_has_taken_over():
-    staged = Staged(GaussianProcess(), NeuralBasis(widths=(8,), members=2, evaluations=5, again=3), limit=9)
-    before, after = told(9, surrogate=staged).explain(), told(10, surrogate=staged).explain()
-    assert before.choices["surrogate"].chosen.startswith("a Gaussian process")
-    assert after.choices["surrogate"].chosen == "NeuralBasis"
-    assert "more than 9 values" in after.choices["surrogate"].why
-    assert (
-        "up to 9 values, NeuralBasis beyond"
-        in Study(branin.space, surrogate=staged).explain().choices["surrogate"].chosen
-    )
 
 
 def test_looking_changes_nothing():

@@ -1,12 +1,10 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import presage
 from presage import functions
 from presage.observations import observe
-from presage.surrogates import BY_NAME, GaussianProcess, InBackground, NeuralBasis, Staged, automatic
+from presage.surrogates import BY_NAME, GaussianProcess, InBackground, NeuralBasis, Staged
 from presage.testing.surrogates import PLAIN, plain_points, smooth
 
 FEW, MANY = GaussianProcess(), NeuralBasis(widths=(8,), members=2, evaluations=5, again=3)
@@ -20,8 +18,8 @@ def data(count):
     return observe(x, smooth(x), PLAIN)
 
 
-def assert_same(one, other, at=PROBE):
-    for a, b in zip(one.marginal(at), other.marginal(at), strict=True):
+def assert_same(one, other):
+    for a, b in zip(one.marginal(PROBE), other.marginal(PROBE), strict=True):
         assert np.array_equal(a, b)
 
 
@@ -71,19 +69,3 @@ def test_up_to_its_limit_a_study_by_name_is_no_worse_than_the_process():
         study = presage.Study(functions.branin.space, surrogate=name, seed=0)
         found.append([trial.value for trial in study.optimize(functions.branin, trials=12).trials])
     assert found[0] == found[1]
-
-
-def test_the_default_gives_way_to_a_network_where_exact_processes_get_slow():
-    default = automatic()
-    assert isinstance(default.member(1), NeuralBasis)
-    assert default.limit >= 1000
-    few = fit(default, 12)
-    assert_same(few.posterior, fit(default.few, 12).posterior)
-    x = np.random.default_rng(0).random((default.limit + 1, 1))
-    many = observe(x, np.sin(9.0 * x[:, 0]), PLAIN[:1])
-    assert default.due(many, few.state, many.count), "whatever the state was found from"
-    small = replace(default, many=MANY)
-    assert_same(
-        small.fit(many, rng=np.random.default_rng(0)).posterior, MANY.fit(many, rng=np.random.default_rng(0)).posterior,
-        at=PROBE[:, :1],
-    )  # fmt: skip

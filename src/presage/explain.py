@@ -16,9 +16,8 @@ from presage.proposers import ModelBased
 from presage.proposers.batch import Believe, JointImprovement
 from presage.proposers.model_based import FITTED
 from presage.proposers.random import RandomSearch
-from presage.surrogates import BestOf, GaussianProcess, Posterior, Staged, State, Surrogate
+from presage.surrogates import BestOf, Focused, GaussianProcess, Posterior, State, Surrogate
 from presage.surrogates.best_of import CHOSEN, _split
-from presage.surrogates.staged import STAGE
 from presage.threads import few_threads
 
 __all__ = ["Choice", "Explanation", "explain"]
@@ -152,8 +151,8 @@ def _next(record: Record, facts: dict[str, Any]) -> Choice:
 
 def described(surrogate: Surrogate) -> str:
     """A surrogate in a few words."""
-    if isinstance(surrogate, Staged):
-        return f"{described(surrogate.few)} up to {surrogate.limit} values, {described(surrogate.member(1))} beyond"
+    if isinstance(surrogate, Focused):
+        return described(surrogate.surrogate)
     if isinstance(surrogate, BestOf):
         return f"the best of {len(surrogate.members)} surrogates"
     if isinstance(surrogate, GaussianProcess):
@@ -183,14 +182,15 @@ def _surrogate(
         new = data.count - fitted
         since = f"; {_counted(new, 'value')} since then {'was' if new == 1 else 'were'} as foretold" if new else ""
         when = f"Its hyperparameters were found from {_counted(fitted, 'value')}{since}"
+    if isinstance(surrogate, Focused):
+        seen = surrogate.seen(data, found)
+        if seen.count < data.count:
+            when = f"It looks at {seen.count} of {data.count} values: the best ones, and the others evenly. {when}"
+            facts["seen"] = seen.count
+        surrogate, data = surrogate.surrogate, seen
     noise = f"noise about {spread:.2g} of the values' spread"
-    why = f"{when}; {noise}."
-    if isinstance(surrogate, Staged):
-        stage, limit = int(found[STAGE]), surrogate.limit
-        surrogate = surrogate.member(stage)
-        if stage:
-            why = f"There are more than {limit} values, so one whose cost is linear in their number. {why}"
     chosen = described(surrogate)
+    why = f"{when}; {noise}."
     if isinstance(surrogate, BestOf):
         densities = _densities(surrogate, found, data)
         facts["leave_one_out"] = densities

@@ -40,14 +40,14 @@ class Variant:
 
 def _members(change: Callable[[GaussianProcess], GaussianProcess]) -> Surrogate:
     """The default with each of its processes changed."""
-    default = automatic().few
+    default = automatic().surrogate
     if not isinstance(default, BestOf) or not all(isinstance(member, GaussianProcess) for member in default.members):
         raise PresageError("the default is not the best of some Gaussian processes any more; say anew what to change")
     return BestOf(tuple(change(member) for member in default.members))  # type: ignore[arg-type]
 
 
 def _member(number: int) -> Surrogate:
-    default = automatic().few
+    default = automatic().surrogate
     assert isinstance(default, BestOf)
     return default.members[number]
 

@@ -8,9 +8,9 @@ from presage.lazy import later
 from presage.priors import LogNormal
 from presage.surrogates.base import Diagnostics, Draws, Fit, Marginal, Posterior, Score, State, Surrogate
 from presage.surrogates.best_of import BestOf
+from presage.surrogates.focused import Focused
 from presage.surrogates.gaussian_process import GaussianProcess, StudentTProcess
 from presage.surrogates.hyperparameters import HMC, NUTS, Mode, Slice
-from presage.surrogates.staged import Staged
 
 if TYPE_CHECKING:
     from presage.surrogates.additive import AdditiveProcess
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from presage.surrogates.network_ensemble import NetworkEnsemble
     from presage.surrogates.neural_basis import NeuralBasis
     from presage.surrogates.sparse import SparseGaussianProcess
+    from presage.surrogates.staged import Staged
     from presage.surrogates.variational_network import VariationalNetwork
 
 # Surrogates that a default study does not need, some of them on JAX or scikit-learn: imported when first used.
@@ -29,18 +30,16 @@ _HOME = {
     "AdditiveProcess": "additive", "Bayes": "linear_head", "ExtraTrees": "forests", "GradientBoosting": "boosting",
     "HMCNetwork": "hmc_network", "InBackground": "background", "LeastSquares": "linear_head", "MeanField":
     "linear_head", "NetworkEnsemble": "network_ensemble", "NeuralBasis": "neural_basis", "RandomForest": "forests",
-    "SparseGaussianProcess": "sparse", "VariationalNetwork": "variational_network",
+    "SparseGaussianProcess": "sparse", "Staged": "staged", "VariationalNetwork": "variational_network",
 }  # fmt: skip
 
 __all__ = [
-    "AdditiveProcess", "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "GaussianProcess",
-    "GradientBoosting", "HMC", "HMCNetwork", "InBackground", "LeastSquares", "Marginal", "MeanField", "Mode", "NUTS",
-    "NetworkEnsemble", "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice", "SparseGaussianProcess", "Staged",
-    "State", "StudentTProcess", "Surrogate", "VariationalNetwork", "automatic",
+    "AdditiveProcess", "BY_NAME", "Bayes", "BestOf", "Diagnostics", "Draws", "ExtraTrees", "Fit", "Focused",
+    "GaussianProcess", "GradientBoosting", "HMC", "HMCNetwork", "InBackground", "LeastSquares", "Marginal",
+    "MeanField", "Mode", "NUTS", "NetworkEnsemble", "NeuralBasis", "Posterior", "RandomForest", "Score", "Slice",
+    "SparseGaussianProcess", "Staged", "State", "StudentTProcess", "Surrogate", "VariationalNetwork", "automatic",
 ]  # fmt: skip
 
-
-MANY = 2000  # values beyond which exact processes would take seconds for a suggestion (docs/neural.md)
 
 __getattr__ = later(__name__, _HOME)
 
@@ -49,16 +48,16 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def automatic() -> Staged:
+def automatic() -> Focused:
     """What "auto" stands for: a Gaussian process on top of a trend, a free one or a calm one, by leave-one-out density.
 
     The calm one has the values' own variance and expects noise. On functions that are smooth the free one predicts
     far better and wins decimals; on a funnel with ripples (Ackley) it explains the ripples by a spurious short
     lengthscale and loses sight of the funnel. The trend sees a bowl in ten dimensions from a few dozen points. Beyond
-    MANY values a network with a linear head takes over.
+    1,000 values they look at 500 of them, and a suggestion does not get dearer.
     """
     calm = GaussianProcess(Matern(variance=None) + Trend(), noise=LogNormal(0.005, 2.0))
-    return Staged(BestOf((GaussianProcess(Matern() + Trend()), calm)), limit=MANY)
+    return Focused(BestOf((GaussianProcess(Matern() + Trend()), calm)))
 
 
 def sampled() -> Surrogate:
@@ -74,7 +73,7 @@ def _later(name: str) -> Callable[[], Surrogate]:
 BY_NAME: dict[str, Callable[[], Surrogate]] = {
     "auto": automatic, "gp": GaussianProcess, "gp-mcmc": sampled, "sparse-gp": _later("SparseGaussianProcess"),
     "student-t": StudentTProcess, "additive": _later("AdditiveProcess"),
-    "hmc": _later("HMCNetwork"), "neural": Staged, "variational": _later("VariationalNetwork"),
+    "hmc": _later("HMCNetwork"), "neural": _later("Staged"), "variational": _later("VariationalNetwork"),
     "ensemble": _later("NetworkEnsemble"), "rf": _later("RandomForest"), "et": _later("ExtraTrees"), "gbm":
     _later("GradientBoosting"),
 }  # fmt: skip

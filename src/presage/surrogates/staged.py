@@ -7,6 +7,7 @@ import numpy as np
 from presage.observations import Observations
 from presage.surrogates.base import Fit, State, Surrogate
 from presage.surrogates.gaussian_process import GaussianProcess
+from presage.surrogates.neural_basis import NeuralBasis
 
 STAGE = "stage"  # in the state: 0 where it is of the surrogate for few values, 1 for many
 
@@ -20,12 +21,12 @@ class Staged(Surrogate):
 
     Args:
         few: the surrogate up to `limit` values.
-        many: the surrogate beyond; NeuralBasis at its defaults, imported when it takes over, if left out.
+        many: the surrogate beyond.
         limit: how many values are few; a choice, not a measured optimum.
     """
 
     few: Surrogate = field(default_factory=GaussianProcess)
-    many: Surrogate | None = None
+    many: Surrogate = field(default_factory=NeuralBasis)
     limit: int = 300
 
     def fit(
@@ -34,24 +35,19 @@ class Staged(Surrogate):
         stage, known = self._stage(data), _stage_of(previous)
         if keep and known is not None:
             stage = known
-        found = self.member(stage).fit(data, rng=rng, previous=previous if known == stage else None, keep=keep)
+        found = self._member(stage).fit(data, rng=rng, previous=previous if known == stage else None, keep=keep)
         return found._replace(state={**found.state, STAGE: np.array(stage)})
 
     def due(self, data: Observations, state: State, fitted: int) -> bool:
         """As the surrogate in charge finds, and when another one takes over."""
         stage = self._stage(data)
-        return _stage_of(state) != stage or self.member(stage).due(data, state, fitted)
+        return _stage_of(state) != stage or self._member(stage).due(data, state, fitted)
 
     def _stage(self, data: Observations) -> int:
         return int(data.count > self.limit)
 
-    def member(self, stage: int) -> Surrogate:
-        """The surrogate for few values (0) or for many (1)."""
-        if stage == 0:
-            return self.few
-        from presage.surrogates.neural_basis import NeuralBasis
-
-        return self.many if self.many is not None else NeuralBasis()
+    def _member(self, stage: int) -> Surrogate:
+        return (self.few, self.many)[stage]
 
 
 def _stage_of(state: State | None) -> int | None:
