@@ -83,6 +83,11 @@ def latency() -> str:
     return table(("what", "presage, s", "BoTorch, s", "ratio"), rows)
 
 
+def latency_by_n() -> str:
+    """What `presage bench latency` wrote."""
+    return (RESULTS / "latency" / "latency.md").read_text().strip()
+
+
 def surrogates() -> str:
     """The table of surrogates as its script wrote it."""
     text = (RESULTS / "surrogates.md").read_text()
