@@ -83,6 +83,25 @@ def latency() -> str:
     return table(("what", "presage, s", "BoTorch, s", "ratio"), rows)
 
 
+def peers(name: str) -> str:
+    """Ranks, and how many problems presage is ahead on, as `presage bench table` told them."""
+    text = (RESULTS / "bench" / f"{name}.md").read_text()
+    ranks = text[text.index("| method") : text.index("\n\nRanks are")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in ranks.splitlines()]
+    columns = ("method", "mean rank (95 %)", "at half", "target reached", "s per run")
+    wanted = [rows[0].index(column) for column in columns]
+    verdict = next(line for line in text.splitlines() if line.startswith("presage against"))
+    return table(columns, [[row[i] for i in wanted] for row in rows[2:]]) + f"\n\n{verdict}"
+
+
+def reported() -> str:
+    return peers("reported")
+
+
+def reported_25() -> str:
+    return peers("reported_25")
+
+
 def latency_by_n() -> str:
     """What `presage bench latency` wrote."""
     return (RESULTS / "latency" / "latency.md").read_text().strip()
