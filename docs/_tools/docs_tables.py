@@ -102,6 +102,21 @@ def reported_25() -> str:
     return peers("reported_25")
 
 
+def overhead() -> str:
+    """Seconds of all suggestions of whole searches, on the problems that both were run on."""
+    seconds: dict[str, dict[tuple[str, int], float]] = {}
+    for path in sorted((RESULTS / "overhead").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            run = json.loads(line)
+            seconds.setdefault(run["method"], {})[run["problem"], run["seed"]] = sum(run["seconds"])
+    ours, rows = seconds.pop("presage"), []
+    for method, theirs in seconds.items():
+        common = sorted(set(ours) & set(theirs))
+        mine, other = (sum(by[run] for run in common) for by in (ours, theirs))
+        rows.append((method, len(common), f"{mine:.1f}", f"{other:.1f}", f"{other / mine:.1f}"))
+    return table(("peer", "searches", "presage, s", "peer, s", "ratio"), rows)
+
+
 def latency_by_n() -> str:
     """What `presage bench latency` wrote."""
     return (RESULTS / "latency" / "latency.md").read_text().strip()
