@@ -92,4 +92,5 @@ def test_the_default_is_focused_and_a_study_of_many_values_says_so():
     said = study.explain()
     assert said.facts["seen"] == 10
     assert "looks at 10 of 40 values" in said.choices["surrogate"].why
+    assert "were found from 10 values" in said.choices["surrogate"].why
     assert len(said.facts["leave_one_out"]) == 2

@@ -18,6 +18,7 @@ from presage.proposers.model_based import FITTED
 from presage.proposers.random import RandomSearch
 from presage.surrogates import BestOf, Focused, GaussianProcess, Posterior, State, Surrogate
 from presage.surrogates.best_of import CHOSEN, _split
+from presage.surrogates.focused import KNOWN
 from presage.threads import few_threads
 
 __all__ = ["Choice", "Explanation", "explain"]
@@ -174,23 +175,24 @@ def _surrogate(
     fitted = int(state[FITTED]) if FITTED in state else 0
     posterior, found, _ = proposer.fit(state, data, rng=rng)
     anew = found is not state
-    facts["fitted_to"] = data.count if anew else fitted
+    new, looks = 0 if anew else data.count - fitted, ""
     spread = math.sqrt(float(posterior.noise(data.x[data.mask][:1])[0]))
     facts["noise"] = spread
-    when = f"Its hyperparameters would be found anew now, from {data.count} values"
-    if not anew:
-        new = data.count - fitted
-        since = f"; {_counted(new, 'value')} since then {'was' if new == 1 else 'were'} as foretold" if new else ""
-        when = f"Its hyperparameters were found from {_counted(fitted, 'value')}{since}"
+    fitted = data.count if anew else fitted
     if isinstance(surrogate, Focused):
-        seen = surrogate.seen(data, found)
+        seen, fitted = surrogate.seen(data, found), int(found[KNOWN][1])
         if seen.count < data.count:
-            when = f"It looks at {seen.count} of {data.count} values: the best ones, and the others evenly. {when}"
+            looks = f"It looks at {seen.count} of {data.count} values: the best ones, and the others evenly. "
             facts["seen"] = seen.count
         surrogate, data = surrogate.surrogate, seen
+    facts["fitted_to"] = fitted
+    when = f"Its hyperparameters would be found anew now, from {fitted} values"
+    if not anew:
+        since = f"; {_counted(new, 'value')} since then {'was' if new == 1 else 'were'} as foretold" if new else ""
+        when = f"Its hyperparameters were found from {_counted(fitted, 'value')}{since}"
     noise = f"noise about {spread:.2g} of the values' spread"
     chosen = described(surrogate)
-    why = f"{when}; {noise}."
+    why = f"{looks}{when}; {noise}."
     if isinstance(surrogate, BestOf):
         densities = _densities(surrogate, found, data)
         facts["leave_one_out"] = densities

@@ -40,10 +40,11 @@ class Variant:
 
 def _members(change: Callable[[GaussianProcess], GaussianProcess]) -> Surrogate:
     """The default with each of its processes changed."""
-    default = automatic().surrogate
-    if not isinstance(default, BestOf) or not all(isinstance(member, GaussianProcess) for member in default.members):
+    default = automatic()
+    best = default.surrogate
+    if not isinstance(best, BestOf) or not all(isinstance(member, GaussianProcess) for member in best.members):
         raise PresageError("the default is not the best of some Gaussian processes any more; say anew what to change")
-    return BestOf(tuple(change(member) for member in default.members))  # type: ignore[arg-type]
+    return replace(default, surrogate=BestOf(tuple(change(member) for member in best.members)))  # type: ignore[arg-type]
 
 
 def _member(number: int) -> Surrogate:
