@@ -318,6 +318,20 @@ def test_repeated_points_without_noise():
     assert not np.isnan(gradient).any()
 
 
+def test_a_search_that_has_converged_does_not_forget_the_rest():
+    """Sixty values within 1e-9 of the least warped all others away: lengthscales fell to their bound."""
+    rng = np.random.default_rng(0)
+    x = np.vstack([rng.random((40, 2)), 0.4 + 1e-5 * rng.standard_normal((60, 2))])
+
+    def bump(x):
+        return -np.exp(-np.square(x - 0.4).sum(axis=1) / 0.08)
+
+    data = observe(x, bump(x), PLAIN)
+    posterior = GaussianProcess().fit(data, rng=rng).posterior
+    away = rng.random((200, 2))
+    assert np.allclose(data.center + data.scale * posterior.predict(away)[0], bump(away), atol=0.1)
+
+
 def test_jitter_is_the_least_that_helps():
     for deficit in (0.0, 1e-9, 1e-7, 1e-5, 1e-3):
         vector = np.ones((3, 1)) / math.sqrt(3)

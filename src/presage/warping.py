@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+CROWD = 1e-5  # of the mean distance: values closer to the least one would set a unit that warps all others away
+
 
 def power(u: np.ndarray, exponent: float) -> tuple[np.ndarray, np.ndarray]:
     """((1 + t)^exponent - 1) / exponent, u = log(1 + t) at exponent 0, for t >= 0; and its derivative in the exponent.
@@ -24,7 +26,7 @@ class Warp(NamedTuple):
 
     Attributes:
         low: the least value.
-        unit: the median distance from it.
+        unit: the median distance from it of those that are not where a search has converged to, which count once.
         exponent: 1 changes nothing, 0 is a logarithm.
         center, scale: of the transformed values.
         most: distances beyond this many units are not believed when a latent value is undone: thrice the largest seen.
@@ -48,7 +50,8 @@ class Warp(NamedTuple):
         """What all warps of some values share: the least one, the unit, and log(1 + t), [n]."""
         low = float(y.min())
         distance = y - low
-        unit = float(np.median(distance)) or float(distance.mean()) or 1.0
+        mean = float(distance.mean())
+        unit = float(np.median(np.append(distance[distance > CROWD * mean], 0.0))) or mean or 1.0
         return low, unit, np.log1p(distance / unit)
 
     @staticmethod
