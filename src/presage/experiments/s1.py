@@ -100,8 +100,8 @@ def surrogate(method: str) -> "str | Surrogate":
     # With Cauchy weights chains agree seldom; the networks themselves answer here, never the process instead of them.
     # Their tails make functions rough enough: the first layer's scale is half of that of Gaussian weights.
     scales = (LogNormal(3.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
-    return HMCNetwork(laws=(CAUCHY, Gaussian(), CAUCHY), weight=scales, bias=(1.5, 1.0, 1.0),
-                      noise=LogNormal(1e-4, 3.0), trust=math.inf)  # fmt: skip
+    return HMCNetwork((32, 32), laws=(CAUCHY, Gaussian(), CAUCHY), weight=scales, bias=(1.5, 1.0, 1.0), draws=32,
+                      noise=LogNormal(1e-4, 3.0), smallest_noise=1e-6, rewarm=20, trust=math.inf)  # fmt: skip
 
 
 def trace(method: str, name: str, seed: int) -> dict[str, Any]:

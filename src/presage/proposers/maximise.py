@@ -44,7 +44,7 @@ class Maximiser:
     local: int = 512
     starts: int = 8
     evaluations: int = 50
-    sweeps: int = 10
+    sweeps: int = 20
     generations: int = 20
     steps: int = 50
     rounds: int = 4

@@ -21,8 +21,8 @@ from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surr
 from presage.surrogates.gaussian_process import GaussianProcess
 from presage.warping import Warp
 
-# A tenth of the process's, whose mode leaves noise behind where values are exact: networks of every noise are averaged.
-NOISE = LogNormal(1e-5, 3.0)
+# Far less than the process's, whose mode leaves noise behind where values are exact: networks of every noise are averaged.
+NOISE = LogNormal(1e-6, 4.0)
 PROBES = 32  # points of the cube at which chains are compared, besides the data
 NOISY = 0.1  # noise variance at which chains start
 LEAST = 0.25  # importance weights are flattened until their effective number is this share of the draws
@@ -58,21 +58,21 @@ class HMCNetwork(Surrogate):
         device: where it runs; predictions are computed by NumPy.
     """
 
-    widths: tuple[int, ...] = (32, 32)
+    widths: tuple[int, ...] = (32, 64)
     activation: str = "tanh"
     laws: tuple[Law, ...] = (Gaussian(),)
-    weight: tuple[LogNormal, ...] = (LogNormal(6.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
+    weight: tuple[LogNormal, ...] = (LogNormal(4.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))
     bias: tuple[float, ...] = (3.0, 1.0, 1.0)
     noise: LogNormal = NOISE
-    smallest_noise: float = 1e-6
+    smallest_noise: float = 1e-8
     warp: bool = True
     sampler: Sampler = field(default_factory=lambda: HMC(most=24))
     chains: int = 4
-    draws: int = 32
+    draws: int = 24
     networks: int = 64
     thin: int = 1
     warmup: int = 150
-    rewarm: int = 20
+    rewarm: int = 12
     trust: float = 1.5
     patience: int = 1
     dtype: str = "float64"
