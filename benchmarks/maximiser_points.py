@@ -88,7 +88,9 @@ def boosted(posterior: Any) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]
 def networks(posterior: Any) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """Mean and variance of one Gaussian."""
     hidden = jax.tree.map(jnp.asarray, posterior.hidden)
-    mean, root, weight = (jnp.asarray(a) for a in (posterior.regression.mean, posterior.regression.root, posterior.weight))
+    mean, root, weight = (
+        jnp.asarray(a) for a in (posterior.regression.mean, posterior.regression.root, posterior.weight)
+    )
 
     def law(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         basis = posterior.table.network.basis(hidden, x, jnp)
@@ -101,7 +103,9 @@ def networks(posterior: Any) -> Callable[[jax.Array], tuple[jax.Array, jax.Array
     return law
 
 
-def best_of(kind: str, d: int, posterior: Any, best: float, points: int, rng: np.random.Generator) -> tuple[float, float]:
+def best_of(
+    kind: str, d: int, posterior: Any, best: float, points: int, rng: np.random.Generator
+) -> tuple[float, float]:
     """The largest value, and how far the first thousand are from presage's own."""
     from presage.acquisitions import Context, LogExpectedImprovement
     from presage.kernels import features
@@ -138,7 +142,7 @@ def main() -> None:
     told = {}
     for path in sorted(arguments.folder.glob("*.pickle"), key=lambda path: int(path.stem)):
         began = time.perf_counter()
-        kept = pickle.loads(lzma.decompress(path.read_bytes()))
+        kept = pickle.loads(lzma.decompress(path.read_bytes()))  # noqa: S301, written by maximiser.py
         most, error = best_of(*kept, arguments.points, np.random.default_rng([3, int(path.stem)]))
         told[path.stem] = {"random": most, "points": arguments.points, "error": error}
         arguments.out.write_text(json.dumps(told))

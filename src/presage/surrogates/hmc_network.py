@@ -21,7 +21,7 @@ from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surr
 from presage.surrogates.gaussian_process import GaussianProcess
 from presage.warping import Warp
 
-# Far less than the process's, whose mode leaves noise behind where values are exact: networks of every noise are averaged.
+# Where values are exact the process's mode leaves noise behind; networks of every noise are averaged, so any may be.
 NOISE = LogNormal(1e-6, 4.0)
 PROBES = 32  # points of the cube at which chains are compared, besides the data
 NOISY = 0.1  # noise variance at which chains start
