@@ -96,7 +96,7 @@ def surrogate(method: str) -> "str | Surrogate":
     from presage.surrogates import HMCNetwork
 
     if method == "hmc":
-        return HMCNetwork()
+        return HMCNetwork(draws=24, rewarm=12)  # half as many again as by default, where a suggestion may take 2 s
     # With Cauchy weights chains agree seldom; the networks themselves answer here, never the process instead of them.
     # Their tails make functions rough enough: the first layer's scale is half of that of Gaussian weights.
     scales = (LogNormal(3.0, 1.0), LogNormal(1.5), LogNormal(1.0, 1.0))

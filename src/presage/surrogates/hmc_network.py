@@ -68,11 +68,11 @@ class HMCNetwork(Surrogate):
     warp: bool = True
     sampler: Sampler = field(default_factory=lambda: HMC(most=24))
     chains: int = 4
-    draws: int = 24
+    draws: int = 16
     networks: int = 64
     thin: int = 1
     warmup: int = 150
-    rewarm: int = 12
+    rewarm: int = 8
     trust: float = 1.5
     patience: int = 1
     dtype: str = "float64"
