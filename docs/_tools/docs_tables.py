@@ -117,6 +117,11 @@ def overhead() -> str:
     return table(("peer", "searches", "presage, s", "peer, s", "ratio"), rows)
 
 
+def ablations() -> str:
+    """What `presage bench ablate` told."""
+    return (RESULTS / "ablations" / "two_seeds.md").read_text().strip()
+
+
 def latency_by_n() -> str:
     """What `presage bench latency` wrote."""
     return (RESULTS / "latency" / "latency.md").read_text().strip()
