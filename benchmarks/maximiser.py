@@ -53,22 +53,6 @@ def case(number: int, surrogates: list[str]) -> tuple[str, str, int, int]:
     return surrogates[number % len(surrogates)], kind, d, int(rng.integers(5, 20 + 5 * d))
 
 
-def prepare(number: int, surrogates: list[str]) -> tuple[Any, Any, Any, np.ndarray, np.random.Generator]:
-    """Posterior, its expected improvement, domain, the best points, and a generator of a case."""
-    from presage import surrogates as models
-    from presage.acquisitions import Context
-    from presage.observations import observe
-
-    name, kind, d, n = case(number, surrogates)
-    rng = np.random.default_rng([1, number])
-    domain = domain_of(kind, d)
-    x = domain.random(n, rng)
-    pace, phase = rng.normal(0.0, 4.0, (6, d)), rng.uniform(0.0, 2 * math.pi, 6)
-    y = np.cos(x @ pace.T / math.sqrt(d) * 2.0 + phase).sum(axis=1) + 0.5 * np.square(x - 0.4).sum(axis=1)
-    posterior = models.BY_NAME[name]().fit(observe(x, y, domain.columns), rng=rng).posterior
-    return posterior, Context(posterior.incumbent()), domain, x[np.argsort(y)[:5]], rng
-
-
 def domain_of(kind: str, d: int) -> Any:
     """What a maximiser may propose."""
     from presage.observations import columns_of
@@ -82,12 +66,18 @@ def domain_of(kind: str, d: int) -> Any:
 
 def search(number: int, surrogates: list[str], points: int, folder: Path | None) -> dict[str, Any]:
     """One case: logs of the expected improvement that the default finds, that of 100 climbs, and of random points."""
-    from presage.acquisitions import LogExpectedImprovement
+    from presage import surrogates as models
+    from presage.acquisitions import Context, LogExpectedImprovement
+    from presage.observations import observe
     from presage.proposers import Maximiser
 
     name, kind, d, n = case(number, surrogates)
-    posterior, context, domain, anchors, rng = prepare(number, surrogates)
-    acquisition = LogExpectedImprovement()
+    rng, domain = np.random.default_rng([1, number]), domain_of(kind, d)
+    x = domain.random(n, rng)
+    pace, phase = rng.normal(0.0, 4.0, (6, d)), rng.uniform(0.0, 2 * math.pi, 6)
+    y = np.cos(x @ pace.T / math.sqrt(d) * 2.0 + phase).sum(axis=1) + 0.5 * np.square(x - 0.4).sum(axis=1)
+    posterior = models.BY_NAME[name]().fit(observe(x, y, domain.columns), rng=rng).posterior
+    acquisition, context, anchors = LogExpectedImprovement(), Context(posterior.incumbent()), x[np.argsort(y)[:5]]
     values = lambda x: acquisition.values(posterior, x, context)  # noqa: E731
     slopes = lambda x: acquisition.values_and_gradients(posterior, x, context)  # noqa: E731
     gradients = slopes if posterior.differentiable else None

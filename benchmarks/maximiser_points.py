@@ -18,21 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr
 from maximiser import domain_of
 
 CHUNK = 50_000
-
-
-def log_improvement(mean: jax.Array, variance: jax.Array, best: float) -> jax.Array:
-    """log E[max(best - f, 0)] of Gaussian laws; far below the incumbent by its asymptotic expansion."""
-    stddev = jnp.sqrt(variance)
-    z = (best - mean) / stddev
-    log_density = -0.5 * z**2 - 0.5 * jnp.log(2.0 * jnp.pi)
-    mills = jnp.exp(log_ndtr(z) - log_density)
-    near = jnp.log(jnp.maximum(1.0 + z * mills, 1e-300))
-    far = -2.0 * jnp.log(jnp.maximum(-z, 1.0)) + jnp.log1p(-3.0 / jnp.maximum(z**2, 4.0))
-    return jnp.log(stddev) + log_density + jnp.where(z < -100.0, far, near)
 
 
 def leaves_of(trees: Any) -> Callable[[jax.Array], jax.Array]:
@@ -108,6 +96,7 @@ def best_of(
 ) -> tuple[float, float]:
     """The largest value, and how far the first thousand are from presage's own."""
     from presage.acquisitions import Context, LogExpectedImprovement
+    from presage.acquisitions.improvement import log_improvement
     from presage.kernels import features
     from presage.surrogates.trees import inputs
 
@@ -115,15 +104,18 @@ def best_of(
     law = {"ForestPosterior": forest, "BoostedPosterior": boosted, "NetworkPosterior": networks}[name](posterior)
     to = features if name == "NetworkPosterior" else inputs
 
-    @jax.jit
-    def values(x: jax.Array) -> jax.Array:
-        worth = log_improvement(*law(x), best)
-        return worth if worth.ndim == 1 else jax.nn.logsumexp(worth, axis=0) - jnp.log(len(worth))
+    compiled = jax.jit(law)
+
+    def values(x: np.ndarray) -> np.ndarray:
+        mean, variance = (np.atleast_2d(part) for part in compiled(jnp.asarray(x, dtype=jnp.float64)))
+        stddev = np.sqrt(variance)
+        worth = np.log(stddev) + log_improvement((best - mean) / stddev)[0]
+        return np.logaddexp.reduce(worth, axis=0) - np.log(len(worth))
 
     most, error = -np.inf, np.nan
     for done in range(0, points, CHUNK):
         x = domain.random(CHUNK, rng)
-        found = np.asarray(values(jnp.asarray(to(x, domain.columns), dtype=jnp.float64)))
+        found = values(to(x, domain.columns))
         if not done:
             own = LogExpectedImprovement().values(posterior, x[:1000], Context(best))
             error = float(np.abs(np.exp(found[:1000] - own.max()) - np.exp(own - own.max())).max())
