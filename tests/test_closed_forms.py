@@ -22,6 +22,7 @@ from presage.acquisitions import (
     Penalised,
     PerCost,
     ProbabilityOfImprovement,
+    SometimesGreedy,
     ThompsonSampling,
     UnderSampled,
     gp_ucb,
@@ -180,6 +181,12 @@ def test_exploration_where_nothing_is_expected_to_improve():
     posterior, rng = Waves(variance=1e-3), np.random.default_rng(0)
     assert rule.prepare(posterior, context(1.0), rng=rng) == LogExpectedImprovement()
     assert rule.prepare(posterior, context(-5.0), rng=rng) == Exploration()
+
+
+def test_every_third_point_is_greedy():
+    rng = np.random.default_rng(0)
+    turns = [SometimesGreedy().prepare(Waves(), Context(0.0, count), rng=rng) for count in range(7)]
+    assert turns == [ConfidenceBound(0.0) if i in (0, 3, 6) else LogExpectedImprovement() for i in range(7)]
 
 
 # Draws.

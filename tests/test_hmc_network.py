@@ -10,6 +10,7 @@ import presage
 from presage.inference.chains import run
 from presage.inference.laws import CAUCHY, Gaussian, Stable
 from presage.inference.regression import Regression
+from presage.inference.stacking import left_out, stacked
 from presage.surrogates import GaussianProcess, HMCNetwork
 from presage.surrogates.hmc_network import flattened
 from presage.testing.surrogates import SurrogateSuite, mixed_data, mixed_points, plain_data, plain_points
@@ -96,6 +97,45 @@ def test_weights_are_flattened_no_more_than_needed():
     assert (np.diff(steep) < 0).all()
 
 
+def test_stacking_finds_the_best_mixture():
+    # n values, half of them foretold well by chain 0, half by chain 1, none by chain 2: halves, but for the doubt
+    density = np.log(np.array([[9.0, 1.0], [1.0, 9.0], [1.0, 1.0]]) / 10.0).repeat(500, axis=1)
+    assert stacked(density) == pytest.approx([0.5, 0.5, 0.0], abs=0.002)
+    assert stacked(density[:, :0]) == pytest.approx(np.full(3, 1 / 3))
+
+    def regret(w):
+        return -np.logaddexp.reduce(np.log(w)[:, None] + some, axis=0).sum() - 0.5 * np.log(w).sum()
+
+    some = np.random.default_rng(0).normal(size=(4, 30))
+    found = stacked(some)
+    assert found.sum() == pytest.approx(1.0)
+    for i in range(4):  # no exchange between two chains improves
+        for j in range(4):
+            moved = found + 1e-4 * (np.eye(4)[i] - np.eye(4)[j])
+            assert regret(moved) >= regret(found) - 1e-9
+
+
+def test_a_value_left_out_by_weights_is_foretold_as_by_networks_drawn_without_it():
+    # y_i ~ N(m, 1) given m ~ N(0, 1): draws of m given all three values, weighted, against the law without one
+    y, rng = np.array([0.3, -0.5, 0.9]), np.random.default_rng(0)
+    m = rng.normal(y.sum() / 4, 0.5, 200_000)
+    log_density = -0.5 * (y - m[:, None]) ** 2 - 0.5 * math.log(2 * math.pi)
+    found = left_out(log_density, np.full(len(m), 1 / len(m)))
+    mean, variance = (y.sum() - y) / 3, 1 / 3 + 1
+    assert found == pytest.approx(-0.5 * (y - mean) ** 2 / variance - 0.5 * math.log(2 * math.pi * variance), abs=0.01)
+
+
+def test_chains_that_have_not_met_are_weighted():
+    fit = fitted(SMALL, plain_data())
+    assert fit.diagnostics["r_hat"] > 1.05
+    by_chain = fit.posterior.weight.reshape(-1, 4)
+    assert fit.posterior.weight.sum() == pytest.approx(1.0)
+    assert np.ptp(by_chain, axis=0).max() < 1e-12
+    assert np.ptp(by_chain[0]) > 0.0
+    again = SMALL.fit(plain_data(), rng=np.random.default_rng(0), previous=fit.state, keep=True)
+    assert again.posterior.weight == pytest.approx(fit.posterior.weight)
+
+
 def test_conditioning_is_regression_on_the_same_networks():
     data = plain_data()
     posterior = fitted(SMALL, data).posterior
@@ -128,3 +168,4 @@ def test_a_study_by_name():
     best = study.optimize(lambda p: (p["x"] - 0.3) ** 2, trials=6).best
     assert study.trials[-1].source == "model"
     assert best.value < 0.01
+    assert "mean is least" in study.explain().choices["acquisition"].why

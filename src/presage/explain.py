@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from presage.acquisitions import SometimesGreedy
 from presage.insight import Record, record_of
 from presage.markup import fragment, table
 from presage.observations import Observations
@@ -219,6 +220,10 @@ def _acquisition(record: Record, proposer: ModelBased, facts: dict[str, Any]) ->
     asked = record.history.settings["acquisition"]
     acquisition = proposer.acquisition
     said = ["As asked for."] if asked != "auto" else [IMPROVEMENT]
+    if asked == "auto" and isinstance(acquisition, SometimesGreedy):
+        said.append(
+            "Sampled networks differ away from the data for long, so every third point is where their mean is least."
+        )
     noise = facts.get("noise", 0.0)
     if asked == "auto" and noise > NOISY:
         said.append(

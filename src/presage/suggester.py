@@ -120,6 +120,8 @@ def _proposer(surrogate: "str | Surrogate", acquisition: "str | Acquisition | Pr
     from presage.proposers.model_based import ModelBased
 
     model = _named("surrogate", surrogate, {**surrogates.BY_NAME}, surrogates.Surrogate, "random")
+    if acquisition == "auto" and model.greedy:
+        return ModelBased(model, acquisitions.SometimesGreedy())
     return ModelBased(model, _named("acquisition", acquisition, {**acquisitions.BY_NAME}, acquisitions.Acquisition))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from presage.acquisitions.base import Acquisition, Context, Logarithm, OfJoint, OfMarginal, Unprepared
-from presage.acquisitions.confidence import ConfidenceBound, Exploration, ExploreWhenFlat, gp_ucb
+from presage.acquisitions.confidence import ConfidenceBound, Exploration, ExploreWhenFlat, SometimesGreedy, gp_ucb
 from presage.acquisitions.feasibility import Feasible
 from presage.acquisitions.improvement import ExpectedImprovement, LogExpectedImprovement, ProbabilityOfImprovement
 from presage.acquisitions.wrappers import Adjusted, Constrained, Penalised, PerCost
@@ -27,8 +27,8 @@ __all__ = [
     "Acquisition", "Adjusted", "BY_NAME", "ConfidenceBound", "Constrained", "Context", "EntropySearch",
     "ExpectedImprovement", "Exploration", "ExploreWhenFlat", "Feasible", "JointEntropySearch", "KnowledgeGradient",
     "LogExpectedImprovement", "Logarithm", "MaxValueEntropySearch", "NoisyExpectedImprovement", "OfJoint", "OfMarginal",
-    "Penalised", "PerCost", "PredictiveEntropySearch", "ProbabilityOfImprovement", "ThompsonSampling", "UnderSampled",
-    "Unprepared", "gp_ucb",
+    "Penalised", "PerCost", "PredictiveEntropySearch", "ProbabilityOfImprovement", "SometimesGreedy",
+    "ThompsonSampling", "UnderSampled", "Unprepared", "gp_ucb",
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ class Context:
 
     Attributes:
         best: the incumbent, the least posterior mean among observed points, standardised.
-        count: how many values were observed.
+        count: how many values were observed, or are awaited and counted as such.
         observed: the points they were observed at, [n, d].
         candidates: gives legal points, from everywhere and from around the best ones, [m, d].
     """

@@ -21,7 +21,8 @@ class Batch:
         rng: np.random.Generator,
     ) -> tuple[Posterior, Acquisition, Context]:  # fmt: skip
         """What to maximise for the next point, given the pending ones [p, d]; prepared afterwards."""
-        return believe(posterior, at), acquisition, replace(context, best=_lowest(posterior, context, at))
+        best = _lowest(posterior, context, at)
+        return believe(posterior, at), acquisition, replace(context, best=best, count=context.count + len(at))
 
     def together(
         self, posterior: Posterior, context: Context, points: np.ndarray, at: np.ndarray, domain: Domain, *,
@@ -50,7 +51,8 @@ class Fantasise(Batch):
         center, spread = law.moments()
         # Draws come in the units of the marginal, observations in standardised ones; scores are the same in both.
         told = mean + np.sqrt(variance) * (one - center) / np.sqrt(spread)
-        return posterior.condition(at, told), acquisition, replace(context, best=min(context.best, float(one.min())))
+        best = min(context.best, float(one.min()))
+        return posterior.condition(at, told), acquisition, replace(context, best=best, count=context.count + len(at))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -177,7 +177,13 @@ class Fit(NamedTuple):
 
 
 class Surrogate(ABC):
-    """A model's configuration; every field has a default."""
+    """A model's configuration; every field has a default.
+
+    Attributes:
+        greedy: whether every third of the points that "auto" suggests should be where the mean is least.
+    """
+
+    greedy: ClassVar[bool] = False
 
     @abstractmethod
     def fit(

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from presage.inference.laws import Gaussian, Law, LogNormal
 from presage.inference.network import Data, Network, Weights
 from presage.inference.regression import Regression
 from presage.inference.samplers import HMC, Sampler
+from presage.inference.stacking import left_out, stacked
 from presage.kernels import feature_owners, features
 from presage.observations import Column, Observations, padded
 from presage.sobol import sobol
@@ -25,6 +26,7 @@ from presage.warping import Warp
 NOISE = LogNormal(1e-6, 4.0)
 PROBES = 32  # points of the cube at which chains are compared, besides the data
 NOISY = 0.1  # noise variance at which chains start
+AGREE = 1.05  # R-hat of predictions up to which all chains are one sample; beyond it they are weighted
 LEAST = 0.25  # importance weights are flattened until their effective number is this share of the draws
 
 
@@ -32,9 +34,10 @@ LEAST = 0.25  # importance weights are flattened until their effective number is
 class HMCNetwork(Surrogate):
     """Networks drawn from their posterior; the output layer of each, given the rest, in closed form.
 
-    Chains start from the prior, or where those of the previous fit ended. The exponent of the values' warp, which
-    cannot differ between networks that are averaged, is that of a Gaussian process fitted to the same data; that
-    process is also what answers when the chains disagree after all patience.
+    Chains start from the prior, or where those of the previous fit ended; those that disagree are weighted by how well
+    they foretell values that are left out. The exponent of the values' warp, which cannot differ between networks that
+    are averaged, is that of a Gaussian process fitted to the same data; that process is also what answers when the
+    chains disagree after all patience.
 
     Args:
         widths: units of each hidden layer.
@@ -58,6 +61,7 @@ class HMCNetwork(Surrogate):
         device: where it runs; predictions are computed by NumPy.
     """
 
+    greedy: ClassVar[bool] = True
     widths: tuple[int, ...] = (32, 64)
     activation: str = "tanh"
     laws: tuple[Law, ...] = (Gaussian(),)
@@ -97,7 +101,8 @@ class HMCNetwork(Surrogate):
         if keep and old is not None and previous is not None:
             posterior = table.posterior(old)
             gain = posterior.regression.evidence - previous["evidence"]
-            return Fit(replace(posterior, weight=flattened(gain)), previous, {"transitions": 0})
+            before = np.log(previous.get("weight", posterior.weight))
+            return Fit(replace(posterior, weight=flattened(before + gain)), previous, {"transitions": 0})
         return self._sample(table, old, previous, process, data, rng)
 
     def network(self, columns: tuple[Column, ...]) -> Network:
@@ -146,9 +151,11 @@ class HMCNetwork(Surrogate):
                 break
         kept = positions[every - 1 :: every].reshape(-1, network.size)
         posterior = table.posterior(kept)
+        if report["r_hat"] > AGREE:
+            posterior = replace(posterior, weight=self._weights(posterior))
         state = {
             "positions": kept, "evidence": posterior.regression.evidence, "step": np.array(step),
-            "mass": mass.astype(np.float32),
+            "mass": mass.astype(np.float32), "weight": posterior.weight,
         }  # fmt: skip
         if process is not None:
             state |= {f"gp.{name}": array for name, array in process.state.items()}
@@ -159,6 +166,13 @@ class HMCNetwork(Surrogate):
             )  # fmt: skip
             return Fit(process.posterior, state, {**report, "fallback": "gp"})
         return Fit(posterior, state, report)
+
+    def _weights(self, posterior: "NetworkPosterior") -> np.ndarray:
+        """Weights of networks whose chains have not met, by how well each chain foretells values left out."""
+        log_density = posterior.regression.leave_one_out().reshape(-1, self.chains, len(posterior.table.y))
+        each = np.full(len(log_density), 1.0 / len(log_density))
+        weight = stacked(np.stack([left_out(log_density[:, c], each) for c in range(self.chains)]))
+        return np.tile(weight, len(log_density)) / len(log_density)
 
     def _run(
         self, network: Network, data: Data, start: np.ndarray, step: float, mass: np.ndarray, rng: np.random.Generator,
@@ -291,14 +305,7 @@ class NetworkPosterior(Posterior):
         return NetworkPosterior(table, self.hidden, more, weight)
 
     def leave_one_out(self) -> np.ndarray:
-        # Networks sampled given all values are weighted by 1 / p(y_i | the others, network), cut off where one would
-        # dominate (Ionides, 2008): the mean density under them is the density without value i.
-        log_density = self.regression.leave_one_out()
-        log_weight = np.log(self.weight)[:, None] - log_density
-        log_mean = np.logaddexp.reduce(log_weight, axis=0) - np.log(len(log_weight))
-        log_weight = np.minimum(log_weight, log_mean + 0.5 * np.log(len(log_weight)))
-        total = np.logaddexp.reduce(log_weight, axis=0)
-        return np.logaddexp.reduce(log_weight + log_density, axis=0) - total + self.table.warp.log_slope(self.table.y)
+        return left_out(self.regression.leave_one_out(), self.weight) + self.table.warp.log_slope(self.table.y)
 
     def incumbent(self) -> float:
         mean, _ = self.regression.moments(self.regression.basis)
