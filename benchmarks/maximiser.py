@@ -90,6 +90,8 @@ def search(number: int, surrogates: list[str], points: int, folder: Path | None)
         "polished": float(thorough(values, gradients, domain, anchors, rng=rng)[1][0]), "seconds": round(seconds, 4),
     }  # fmt: skip
     if folder is not None and type(posterior).__name__ != "GaussianPosterior":
+        if isinstance(posterior, models.hmc_network.NetworkPosterior):  # what predictions do not need stays here
+            posterior = replace(posterior, regression=posterior.regression._replace(basis=np.empty((0, 0, 0))))
         (folder / f"{number}.pickle").write_bytes(kept((kind, d, posterior, context.best)))
         return row
     chunks = (domain.random(min(5000, points - done), rng) for done in range(0, points, 5000))
