@@ -2,8 +2,11 @@
 
     python benchmarks/batch.py --jobs 2         # writes benchmarks/results/batch.json
 
-Told is, for some regrets, the median over seeds of the evaluations until a run is as close; a run that never is counts
-as longer than all. All runs of a seed start from the same initial points, which count.
+Told are, for some regrets, the evaluations until a run is as close. About four runs in ten stay in the second-best
+minimum (regret 0.12), so that a median says more of them than of batches: what counts is the expected running time
+(Hansen et al., arXiv 1603.08785, section 5): evaluations of all runs, those that never come as close with all of
+theirs, for each run that does. Medians are told besides, such runs counting as longer than all. All runs of a seed
+start from the same initial points, which count.
 """
 
 import argparse
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 from record import spread, write
 
-TARGETS = (0.3, 0.1, 0.03, 0.01, 0.001)
+TARGETS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)
 KINDS = ("one by one", "believe", "fantasise", "joint", "penalise")
 
 
@@ -41,6 +44,16 @@ def needed(regrets: list[float], target: float) -> float:
     return float(reached[0]) + 1 if len(reached) else np.inf
 
 
+def running_time(needed: list[float], trials: int) -> float:
+    """Evaluations of all runs for each that came as close."""
+    return float(np.minimum(needed, trials).sum() / max(np.isfinite(needed).sum(), 1e-9))
+
+
+def named(numbers: list[float]) -> dict[str, str]:
+    """Numbers by target, as text: some are infinite."""
+    return {f"{target:g}": f"{number:.4g}" for target, number in zip(TARGETS, numbers, strict=True)}
+
+
 def main() -> None:
     """Run, print, write down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,11 +73,15 @@ def main() -> None:
     print("|---|" + "---|" * (len(TARGETS) + 1))
     for kind in kinds:
         runs_of = [found[kind][seed] for seed in sorted(found[kind])]
-        medians = [float(np.median([needed(regrets, target) for regrets, _ in runs_of])) for target in TARGETS]
+        counts = [[needed(regrets, target) for regrets, _ in runs_of] for target in TARGETS]
+        expected = [running_time(each, arguments.trials) for each in counts]
+        medians = [float(np.median(each)) for each in counts]
         seconds = float(np.median([seconds for _, seconds in runs_of]))
-        print(f"| {kind} | " + " | ".join(f"{median:g}" for median in medians) + f" | {seconds:.1f} |")
+        cells = [f"{time:.0f} ({median:g})" for time, median in zip(expected, medians, strict=True)]
+        print(f"| {kind} | " + " | ".join(cells) + f" | {seconds:.1f} |")
         result[kind] = {
-            "median evaluations": {f"{target:g}": str(median) for target, median in zip(TARGETS, medians, strict=True)},
+            "expected running time": named(expected), "median evaluations": named(medians),
+            "came as close": named([float(np.isfinite(each).mean()) for each in counts]),
             "median seconds": round(seconds, 2),
             "best so far": [[float(f"{r:.3g}") for r in np.minimum.accumulate(regrets)] for regrets, _ in runs_of],
         }  # fmt: skip

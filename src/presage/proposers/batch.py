@@ -1,11 +1,12 @@
 """How points that are still being evaluated bear on the next one, and how a batch is made of several."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from presage import lbfgs
-from presage.acquisitions import Acquisition, Context, Penalised
+from presage.acquisitions import Acquisition, Context, LogExpectedImprovement, Penalised
 from presage.proposers.base import Domain
 from presage.surrogates import Draws, Posterior
 
@@ -83,7 +84,8 @@ class JointImprovement(Batch):
 
     The expectation is a mean over functions drawn once, so that it is a smooth function of all points together. The
     start is the batch chosen point by point. Its first point, the one that would be tried alone, stays: it is exact
-    where the mean over functions is not, and without it batches never come quite close (benchmarks/batch.py).
+    where the mean over functions is not, and without it batches never come quite close (benchmarks/batch.py). Where
+    little is left to gain the softened mean cannot tell points apart, and all of them stay.
 
     Args:
         samples: functions drawn.
@@ -99,7 +101,8 @@ class JointImprovement(Batch):
     ) -> np.ndarray:  # fmt: skip
         first, points = points[:1], points[1:]
         free = np.array([column.levels is None for column in domain.columns]) & ~np.isnan(points)
-        if not len(points) or not posterior.differentiable or not free.any():
+        faint = LogExpectedImprovement().values(posterior, first, context)[0] < math.log(FAINT)
+        if not len(points) or not posterior.differentiable or not free.any() or faint:
             return np.vstack([first, points])
         draws = posterior.draw(self.samples, rng=rng)
         best = np.minimum(context.best, draws.values(np.vstack([at, first])).min(axis=1))
@@ -144,6 +147,7 @@ def joint_improvement(draws: Draws, x: np.ndarray, best: np.ndarray) -> tuple[fl
 
 
 SOFT = 0.01
+FAINT = 0.05  # expected improvement of the best single point, in standard deviations
 
 
 def _log_positive_part(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
