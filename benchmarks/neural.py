@@ -78,7 +78,7 @@ def timed(run: Any) -> tuple[float, Any]:
 
 
 def scaling(arguments: argparse.Namespace) -> None:
-    """CPU seconds of a full fit from nothing, of a suggestion with the representation kept, and of a new row."""
+    """CPU seconds of a full fit from nothing, of a suggestion with the representation kept, of a new row (median)."""
     rng, surrogate, rows = np.random.default_rng(0), NeuralBasis(), []
     for n in [10**k for k in range(2, arguments.largest + 1)]:
         data = table(functions.hartmann6, rng.random((n, 6)), 0.1, rng)
@@ -91,10 +91,9 @@ def scaling(arguments: argparse.Namespace) -> None:
             proposal = proposer.propose(state, more, domain, 1, rng=np.random.default_rng(2))
             suggestion = time.process_time() - began
             assert proposal.state is state, "the representation was to be kept"
-            point = rng.random((20, 1, 6))
-            fit.posterior.condition(point[0], np.zeros(1))  # the first one imports
-            added, _ = timed(lambda point=point, fit=fit: [fit.posterior.condition(one, np.zeros(1)) for one in point])
-        row = {"n": n, "fit": first, "suggestion": suggestion, "added": added / 20,
+            points = rng.random((40, 1, 6))
+            added = [timed(lambda one=one, fit=fit: fit.posterior.condition(one, np.zeros(1)))[0] for one in points]
+        row = {"n": n, "fit": first, "suggestion": suggestion, "added": float(np.median(added)),
                "memory_gb": memory()}  # fmt: skip
         rows.append(row)
         print({key: round(value, 4) for key, value in row.items()}, flush=True)
