@@ -20,7 +20,6 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -137,10 +136,20 @@ def progress(values: np.ndarray, began: float, gradients: int) -> dict:
 
 
 def torch_leapfrogs(count: int, steps: int) -> dict[str, float]:
-    """Leapfrogs per processor second of one chain, eager PyTorch on one thread."""
+    """Leapfrogs per second of one chain, eager PyTorch on one thread and on as many as it takes by default."""
     import torch
 
-    torch.set_num_threads(1)
+    rates = {}
+    for threads in (1, os.cpu_count() or 1):
+        torch.set_num_threads(threads)
+        rates[f"torch, threads: {threads}"] = eager_leapfrogs(count, steps)
+    return rates
+
+
+def eager_leapfrogs(count: int, steps: int) -> float:
+    """Leapfrogs per second of one chain in PyTorch."""
+    import torch
+
     x, y = (torch.as_tensor(a, dtype=torch.float32) for a in problem(count))
     sizes = (1, WIDTH, WIDTH, WIDTH, 1)
     q = [torch.randn(s, requires_grad=True) for a, b in itertools.pairwise(sizes) for s in ((a, b), (b,))]
@@ -158,7 +167,7 @@ def torch_leapfrogs(count: int, steps: int) -> dict[str, float]:
     g = gradient()
     for n in range(steps + 20):
         if n == 20:
-            began = time.process_time()
+            began = time.perf_counter()
         with torch.no_grad():
             for w, v, slope in zip(q, p, g, strict=True):
                 v -= 0.5e-3 * slope
@@ -167,17 +176,17 @@ def torch_leapfrogs(count: int, steps: int) -> dict[str, float]:
         with torch.no_grad():
             for v, slope in zip(p, g, strict=True):
                 v -= 0.5e-3 * slope
-    return {"torch": steps / (time.process_time() - began)}
+    return steps / (time.perf_counter() - began)
 
 
-def best(rates: Callable[[int, int], dict[str, float]], count: int, steps: int, repeats: int = 5) -> dict[str, float]:
-    """The largest of several rates: other programs on the machine can only slow one down."""
-    found = [rates(count, steps) for _ in range(repeats)]
-    return {name: max(row[name] for row in found) for name in found[0]}
+def leapfrogs(count: int, steps: int, repeats: int = 7) -> dict[str, float]:
+    """Medians of several rates, ours and PyTorch's taken in turn."""
+    found = [our_leapfrogs(count, steps) | torch_leapfrogs(count, steps) for _ in range(repeats)]
+    return {name: float(np.median([row[name] for row in found])) for name in found[0]}
 
 
 def our_leapfrogs(count: int, steps: int) -> dict[str, float]:
-    """Leapfrogs per processor second of four chains together, times four; all weights sampled, and collapsed."""
+    """Leapfrogs per second of four chains together, times four; all weights sampled, and collapsed."""
     import jax
     import jax.numpy as jnp
 
@@ -199,9 +208,9 @@ def our_leapfrogs(count: int, steps: int) -> dict[str, float]:
         program = jax.jit(lambda q, p, network=network, mass=mass: leapfrog(
             lambda at: network(at, data), q, p, 1e-3, steps, mass).position)  # fmt: skip
         program(q, p).block_until_ready()
-        began = time.process_time()
+        began = time.perf_counter()
         program(q, p).block_until_ready()
-        rates["collapsed" if collapsed else "all weights"] = CHAINS * steps / (time.process_time() - began)
+        rates["collapsed" if collapsed else "all weights"] = CHAINS * steps / (time.perf_counter() - began)
     return rates
 
 
@@ -260,10 +269,7 @@ def main() -> None:
     rows: dict = {}
     for size in arguments.sizes:
         if arguments.what == "leapfrogs":
-            rows[f"n = {size}"] = {
-                name: rate for rates in (our_leapfrogs, torch_leapfrogs)
-                for name, rate in best(rates, size, arguments.steps).items()
-            }  # fmt: skip
+            rows[f"n = {size}"] = leapfrogs(size, arguments.steps)
             print(size, rows[f"n = {size}"], flush=True)
             continue
         for sampler in ("presage", "numpyro"):
