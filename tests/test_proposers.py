@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,8 +94,8 @@ def test_a_joint_batch_is_worth_more_than_one_chosen_point_by_point():
     posterior = GaussianProcess().fit(data, rng=np.random.default_rng(0)).posterior
     from test_maximise import domain
 
-    start = plain_points(4, seed=3)
-    context = Context(posterior.incumbent())
+    context, start = Context(posterior.incumbent() + 0.5), plain_points(4, seed=3)
+    start = start[np.argsort(-LogExpectedImprovement().values(posterior, start, context))]  # the best alone is first
     batch = JointImprovement(samples=16, evaluations=15)
     moved = batch.together(posterior, context, start, start[:0], domain(cube(2)), rng=np.random.default_rng(1))
     draws = posterior.draw(64, rng=np.random.default_rng(2))
@@ -102,6 +103,9 @@ def test_a_joint_batch_is_worth_more_than_one_chosen_point_by_point():
     assert moved.shape == start.shape
     assert ((moved >= 0) & (moved <= 1)).all()
     assert joint_improvement(draws, moved, best)[0] > joint_improvement(draws, start, best)[0]
+    little = replace(context, best=context.best - 4.0)  # hardly anything can be lower: all points stay
+    kept = batch.together(posterior, little, start, start[:0], domain(cube(2)), rng=np.random.default_rng(1))
+    assert np.array_equal(kept, start)
 
 
 # Batches.
