@@ -49,7 +49,7 @@ def ours(count: int, began: float, limit: float) -> dict:
     import jax
     import jax.numpy as jnp
 
-    from presage.inference.chains import run
+    from presage.inference.chains import run_apart
     from presage.inference.laws import LogNormal
     from presage.inference.network import Data, Network
     from presage.inference.regression import Regression
@@ -66,7 +66,7 @@ def ours(count: int, began: float, limit: float) -> dict:
     step, mass, warmup, values, gradients = 0.02, jnp.ones(network.size), 100, [], 0
     while True:
         key = jax.random.key(len(values))
-        chains = run(HMC(), network, data, position, step, mass, key, warmup, 1, draws=60)
+        chains = run_apart(HMC(), network, data, position, step, mass, key, warmup, 1, draws=60)
         position, step, mass, warmup = chains.positions[-1], chains.step, chains.mass, 0
         gradients += int(chains.gradients)
         weights = network.weights(np.asarray(chains.positions, float).reshape(-1, network.size))
@@ -186,10 +186,11 @@ def leapfrogs(count: int, steps: int, repeats: int = 7) -> dict[str, float]:
 
 
 def our_leapfrogs(count: int, steps: int) -> dict[str, float]:
-    """Leapfrogs per second of four chains together, times four; all weights sampled, and collapsed."""
+    """Leapfrogs per second of four chains, on one core and on all; all weights sampled, and collapsed."""
     import jax
     import jax.numpy as jnp
 
+    from presage.inference.chains import on_cores
     from presage.inference.laws import LogNormal
     from presage.inference.network import Data, Network
     from presage.inference.samplers import leapfrog
@@ -207,10 +208,16 @@ def our_leapfrogs(count: int, steps: int) -> dict[str, float]:
         p, mass = jnp.asarray(rng.standard_normal(q.shape), jnp.float32), jnp.ones(network.size)
         program = jax.jit(lambda q, p, network=network, mass=mass: leapfrog(
             lambda at: network(at, data), q, p, 1e-3, steps, mass).position)  # fmt: skip
+        name = "collapsed" if collapsed else "all weights"
         program(q, p).block_until_ready()
         began = time.perf_counter()
         program(q, p).block_until_ready()
-        rates["collapsed" if collapsed else "all weights"] = CHAINS * steps / (time.perf_counter() - began)
+        rates[f"{name}, one core"] = CHAINS * steps / (time.perf_counter() - began)
+        single = list(zip(jnp.split(q, CHAINS), jnp.split(p, CHAINS), strict=True))
+        program(*single[0]).block_until_ready()
+        began = time.perf_counter()
+        on_cores(program, single)
+        rates[f"{name}, all cores"] = CHAINS * steps / (time.perf_counter() - began)
     return rates
 
 

@@ -1,6 +1,9 @@
 """Samplers, networks and diagnostics against closed forms, quadrature-free truths and other libraries."""
 
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import jax
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from presage.inference.chains import run
+from presage.inference.chains import run, run_apart
 from presage.inference.diagnostics import ess, r_hat
 from presage.inference.laws import CAUCHY, Gaussian, Laplace, LogNormal, Stable, StudentT
 from presage.inference.network import ACTIVATIONS, SLOPES, Data, Network, evidence
@@ -279,6 +282,42 @@ def test_samplers_find_known_moments(name):
     assert within(found, special.digamma(shape))
     assert within((found - special.digamma(shape)) ** 2, special.polygamma(1, shape))
     assert within((found - special.digamma(shape)) ** 3, special.polygamma(2, shape), 6.0)
+
+
+def test_chains_on_several_cores_find_known_moments_whatever_the_cores(monkeypatch):
+    shape, found = jnp.asarray([2.0, 5.0]), []
+    for cores in ({0}, {0, 1, 2}):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores, raising=False)
+        key, start = jax.random.key(0), jnp.zeros((4, 2))
+        found.append(run_apart(HMC(), skewed, shape, start, 0.1, jnp.ones(2), key, 200, 1, draws=1500))
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+    positions = np.asarray(found[0].positions)
+    assert positions.shape == (1500, 4, 2)
+    assert positions.dtype == float
+    assert r_hat(positions).max() < 1.02
+    assert within(positions, special.digamma(shape))
+    assert within((positions - special.digamma(shape)) ** 2, special.polygamma(1, shape))
+    one = run(HMC(), skewed, shape, start[:1], 0.1, jnp.ones(2), jax.random.split(key, 4)[0], 200, 1, draws=1500)
+    assert np.array_equal(one.positions[:, 0], positions[:, 0])
+
+
+CROWD = """
+import jax, jax.numpy as jnp, numpy as np, os
+os.sched_getaffinity = lambda _: set(range(6))
+from presage.inference.chains import run_apart
+from presage.inference.network import Data, Network
+from presage.inference.samplers import HMC
+network, rng = Network(2, (32, 32)), np.random.default_rng(0)
+data = Data(jnp.asarray(rng.random((48, 2))), jnp.ones(48), jnp.zeros(48), jnp.ones(48, bool))
+start = jnp.asarray(network.draw(12, rng))
+chains = run_apart(HMC(most=24), network, data, start, 0.05, jnp.ones(network.size), jax.random.key(0), 50, 1, draws=50)
+assert np.isfinite(chains.positions).all()
+"""
+
+
+def test_chains_that_factorise_at_once_do_not_wait_for_each_other_forever():
+    # Pairs of chains did: their factorisations waited inside jaxlib's pool for threads that waited as well.
+    subprocess.run([sys.executable, "-c", CROWD], check=True, timeout=120)
 
 
 def test_leapfrog_is_reversible():

@@ -1,7 +1,9 @@
-"""Running chains: one compiled program for any number of transitions."""
+"""Running chains: one compiled program for any number of transitions, on one core or on all."""
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -79,3 +81,42 @@ def run(
     )  # fmt: skip
     _, tuning, kept, acceptance, divergent, gradients = lax.fori_loop(0, warmup + draws * thin, body, start)
     return Chains(kept, jnp.exp(tuning.log_mean), tuning.mass, acceptance / (draws * thin), divergent, gradients)
+
+
+def run_apart(
+    sampler: Sampler, density: Callable[[Any, Any], Any], data: Any, position: Any, step: Any, mass: Any, key: Any,
+    warmup: Any, thin: Any, *, draws: int,
+) -> Chains:  # fmt: skip
+    """The same with each chain on its own, as many at once as there are cores; for processors.
+
+    XLA runs a loop of small operations on one core. Each chain learns its own step and masses; means of their
+    logarithms are returned. Numbers do not depend on how many cores there are. Chains stay single: batches of
+    factorisations share the threads of one pool, and two programs that wait for it there wait forever (jaxlib 0.10).
+    """
+
+    def program(start: Any, key: Any, warmup: Any = warmup, thin: Any = thin) -> Chains:
+        return run(sampler, density, data, start, step, mass, key, warmup, thin, draws=draws)
+
+    starts = jnp.split(jnp.asarray(position), len(position))
+    program(starts[0], key, 0, 0)  # no transition: compiles, once, what all threads then find
+    found = on_cores(program, zip(starts, jax.random.split(key, len(starts)), strict=True))
+    all_of = Chains(*(jnp.stack(parts) for parts in zip(*found, strict=True)))
+    return Chains(
+        jnp.concatenate(list(all_of.positions), axis=1), jnp.exp(jnp.log(all_of.step).mean()),
+        jnp.exp(jnp.log(all_of.mass).mean(axis=0)), all_of.acceptance.mean(), all_of.divergent.sum(),
+        all_of.gradients.sum() // len(starts),
+    )  # fmt: skip
+
+
+def on_cores(program: Callable[..., Any], arguments: Iterable[tuple]) -> list[Any]:
+    """What a JAX program gives for each of several arguments, run on as many threads as there are cores."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    config: Any = jax.config
+    double, device = config.jax_enable_x64, config.jax_default_device  # each thread has its own
+
+    def one(given: tuple) -> Any:
+        with jax.enable_x64(double), jax.default_device(device):
+            return jax.block_until_ready(program(*given))
+
+    with ThreadPoolExecutor(usable) as pool:
+        return list(pool.map(one, arguments))

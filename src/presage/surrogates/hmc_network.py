@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from presage.inference.chains import run
+from presage.inference.chains import run, run_apart
 from presage.inference.diagnostics import ess, r_hat
 from presage.inference.laws import Gaussian, Law, LogNormal
 from presage.inference.network import Data, Network, Weights
@@ -182,7 +182,7 @@ class HMCNetwork(Surrogate):
             x, y, noise = (jnp.asarray(a, self.dtype) for a in data[:3])
             cast = Data(x, y, noise, jnp.asarray(data.mask))
             key = jax.random.key(int(rng.integers(2**31)))
-            chains = run(
+            chains = (run_apart if self.device == "cpu" else run)(
                 self.sampler, network, cast, jnp.asarray(start, self.dtype), step,
                 jnp.asarray(mass, self.dtype), key, warmup, thin, draws=self.draws,
             )  # fmt: skip

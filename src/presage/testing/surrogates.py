@@ -259,7 +259,7 @@ class SurrogateSuite:
     def test_drawn_functions_have_the_law_of_the_posterior(self) -> None:
         """Mean and standard deviation over many draws against the marginal, where the law is one Gaussian or t."""
         posterior, x = self.fit(plain_data()), plain_points(10, seed=2)
-        num = 400
+        num = 4000
         value = posterior.draw(num, rng=np.random.default_rng(0)).values(x)
         mean, variance = posterior.marginal(x).moments()
         error = np.sqrt(variance / num)
