@@ -100,7 +100,7 @@ def answer(requests: list[tuple], size: int) -> list[Any]:
     import jax
     import jax.numpy as jnp
 
-    from presage.inference.chains import run
+    from presage.inference.chains import run_apart
 
     network, sampler, draws, dtype = requests[0][2]
     chosen = requests + [requests[0]] * (size - len(requests))
@@ -109,10 +109,11 @@ def answer(requests: list[tuple], size: int) -> list[Any]:
         data = type(requests[0][3])(*(jnp.asarray(np.stack(parts)) for parts in zip(*rows, strict=True)))
         arrays = [jnp.asarray(np.stack([np.asarray(r[i], dtype) for r in chosen])) for i in (4, 5, 6)]
         keys = jax.vmap(jax.random.key)(jnp.asarray([r[7] for r in chosen]))
-        counts = [jnp.asarray([r[i] for r in chosen]) for i in (8, 9)]
+        counts = [jnp.asarray([r[i] for r in chosen]) for i in (8, 9, 10)]
 
-        def program(data: Any, begin: Any, step: Any, mass: Any, key: Any, warmup: Any, thin: Any) -> Any:
-            return run(sampler, network, data, begin, step, mass, key, warmup, thin, draws=draws)
+        def program(data: Any, begin: Any, step: Any, mass: Any, key: Any, warmup: Any, thin: Any, learned: Any) -> Any:
+            of = (sampler, network, data, begin, step, mass, key, warmup, thin)
+            return run_apart(*of, draws=draws, learned=learned, spread=lambda run, *each: jax.vmap(run)(*each))
 
         found = jax.tree.map(np.asarray, _batched(program, requests[0][2], size)(data, *arrays, keys, *counts))
     return [jax.tree.map(lambda a, i=i: a[i], found) for i in range(len(requests))]

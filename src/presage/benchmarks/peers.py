@@ -519,9 +519,77 @@ class Nevergrad(Peer):
             self.optimizer.tell(self.asked, value)
 
 
+class PyGPGO(Peer):
+    """pyGPGO by the rules of its thesis: squared exponential, all its hyperparameters refitted at every step, EI.
+
+    Axes in their own units, logarithmic ones as exponents of ten. Where its factorisation fails, which ends a run of
+    the package, a point is drawn at random instead.
+    """
+
+    packages = ("pyGPGO",)
+    acquisition: tuple[str, dict[str, float]] = ("ExpectedImprovement", {})
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        from pyGPGO.acquisition import Acquisition
+        from pyGPGO.covfunc import squaredExponential
+        from pyGPGO.GPGO import GPGO
+        from pyGPGO.surrogates.GaussianProcess import GaussianProcess
+
+        np.random.seed(task.seed)  # noqa: NPY002  the package draws from the global generator
+        axes: dict[str, Any] = {}
+        for name, axis in task.axes.items():
+            if axis["type"] == "Choice":
+                raise ValueError(f"pyGPGO knows numbers only, and {name} is a choice")
+            kind = "int" if axis["type"] == "Int" and not axis.get("log") else "cont"
+            axes[name] = (kind, [np.log10(axis[end]) if axis.get("log") else axis[end] for end in ("low", "high")])
+        mode, constants = self.acquisition
+        process = GaussianProcess(squaredExponential(), optimize=True, usegrads=True)
+        self.search = GPGO(process, Acquisition(mode=mode, **constants), None, axes)
+        self.x: list[np.ndarray] = []
+        self.y: list[float] = []
+
+    def ask(self) -> Params:
+        search, point = self.search, None
+        if len(self.x) >= 3:
+            try:
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    search.GP.fit(np.array(self.x), -np.array(self.y))
+                    search.tau = -min(self.y)
+                    search._optimizeAcq()
+                point = search.best if np.isfinite(search.best).all() else None
+            except (np.linalg.LinAlgError, ValueError):  # repeated points, or a matrix that is not finite
+                point = None
+        if point is None:
+            point = np.array(list(search._sampleParam().values()), dtype=float)
+        self.x.append(point)
+        full: Params = {}
+        for (name, axis), value in zip(self.task.axes.items(), point, strict=True):
+            own = min(max(10.0**value if axis.get("log") else float(value), axis["low"]), axis["high"])
+            full[name] = round(own) if axis["type"] == "Int" else own
+        return self.task.existing(full)
+
+    def tell(self, value: float) -> None:
+        self.y.append(value)
+
+
+class PyGPGOLow(PyGPGO):
+    """pyGPGO with its upper confidence bound of half a standard deviation."""
+
+    acquisition = ("UCB", {"beta": 0.5})
+
+
+class PyGPGOHigh(PyGPGO):
+    """pyGPGO with its upper confidence bound of one and a half standard deviations."""
+
+    acquisition = ("UCB", {"beta": 1.5})
+
+
 PEERS: dict[str, type[Peer]] = {
     "cmaes": Cmaes, "optuna-tpe": Optuna, "optuna-gp": OptunaGP, "optuna-gp-exact": OptunaExactGP, "botorch": BoTorch,
     "botorch-noisy": BoTorchNoisy, "ax": Ax, "hebo": Hebo, "smac": Smac, "skopt": Skopt, "nevergrad": Nevergrad,
+    "pygpgo": PyGPGO, "pygpgo-ucb0.5": PyGPGOLow, "pygpgo-ucb1.5": PyGPGOHigh,
 }  # fmt: skip
 
 

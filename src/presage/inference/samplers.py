@@ -30,6 +30,7 @@ class Tuning(NamedTuple):
         count: transitions learned from.
         anchor: where dual averaging shrinks the step to.
         mass: of each coordinate, [p].
+        learned: transitions that the masses were learned from.
     """
 
     log_step: Any
@@ -38,6 +39,7 @@ class Tuning(NamedTuple):
     count: Any
     anchor: Any
     mass: Any
+    learned: Any
 
 
 class Info(NamedTuple):
@@ -47,13 +49,13 @@ class Info(NamedTuple):
         acceptance: probabilities, [c].
         divergent: whether each chain's trajectory diverged, [c].
         gradients: taken by each chain, [].
-        slope: the gradient where each chain stood, [c, p], or None.
+        square: mean squares of the slopes along each chain's trajectory, [c, p], or None.
     """
 
     acceptance: Any
     divergent: Any
     gradients: Any
-    slope: Any = None
+    square: Any = None
 
 
 class Sampler(ABC):
@@ -68,10 +70,10 @@ class Sampler(ABC):
     def move(self, density: Density, position: Any, step: Any, mass: Any, key: Any) -> tuple[Any, Info]:
         """One transition of chains at positions [c, p]."""
 
-    def start(self, step: Any, mass: Any) -> Tuning:
-        """Before anything was learned."""
+    def start(self, step: Any, mass: Any, learned: Any) -> Tuning:
+        """Before anything was learned about the step."""
         log_step, zero = jnp.log(step), jnp.zeros_like(step)
-        return Tuning(log_step, log_step, zero, zero, log_step, mass)
+        return Tuning(log_step, log_step, zero, zero, log_step, mass, jnp.asarray(learned, step.dtype))
 
     def learn(self, tuning: Tuning, info: Info) -> Tuning:
         """Dual averaging of the step (Hoffman & Gelman, 2014, eq. 6 with their constants), and the masses."""
@@ -80,7 +82,7 @@ class Sampler(ABC):
         log_step = tuning.anchor - jnp.sqrt(count) / 0.05 * error
         weight = count**-0.75
         log_mean = weight * log_step + (1.0 - weight) * tuning.log_mean
-        return Tuning(log_step, log_mean, error, count, tuning.anchor, self.weigh(tuning, info))
+        return Tuning(log_step, log_mean, error, count, tuning.anchor, self.weigh(tuning, info), tuning.learned + 1.0)
 
     def weigh(self, tuning: Tuning, info: Info) -> Any:
         """The masses: unchanged, unless a sampler knows better."""
@@ -88,13 +90,13 @@ class Sampler(ABC):
 
 
 class Path(NamedTuple):
-    """A leapfrog trajectory: its end, and log density and gradient at its start and log density at its end."""
+    """A leapfrog trajectory: its end, log densities at both ends, and the sum of squares of the slopes on the way."""
 
     position: Any
     momentum: Any
     before: Any
-    slope: Any
     after: Any
+    square: Any
 
 
 def leapfrog(density: Density, position: Any, momentum: Any, step: Any, count: Any, mass: Any) -> Path:
@@ -110,11 +112,11 @@ def leapfrog(density: Density, position: Any, momentum: Any, step: Any, count: A
         first = i == 0
         momentum = path.momentum + jnp.where(first | (i == count), 0.5 * step, step) * gradient
         position = jnp.where(i < count, path.position + step * momentum / mass, path.position)
-        before, start = jnp.where(first, value, path.before), jnp.where(first, gradient, path.slope)
-        return Path(position, momentum, before, start, value)
+        before = jnp.where(first, value, path.before)
+        return Path(position, momentum, before, value, path.square + gradient * gradient)
 
     nothing = jnp.zeros(len(position), position.dtype)
-    path = Path(position, momentum, nothing, jnp.zeros_like(position), nothing)
+    path = Path(position, momentum, nothing, nothing, jnp.zeros_like(position))
     return lax.fori_loop(0, count + 1, body, path)
 
 
@@ -125,7 +127,7 @@ def trajectory(density: Density, position: Any, step: Any, count: Any, mass: Any
     path = leapfrog(density, position, momentum, step, count, mass)
     gain = path.after - path.before + 0.5 * ((momentum**2 - path.momentum**2) / mass).sum(axis=1)
     position, info = accept(position, path.position, gain, count + 1, test)
-    return position, info._replace(slope=path.slope)
+    return position, info._replace(square=path.square / (count + 1))
 
 
 def accept(position: Any, proposal: Any, gain: Any, gradients: Any, key: Any) -> tuple[Any, Info]:
@@ -162,9 +164,9 @@ class HMC(Sampler):
         if not self.memory:
             return tuning.mass
         # A chain that has not yet come down sees huge slopes; in logarithms they are soon outweighed.
-        log_new = 0.5 * jnp.log(jnp.maximum((info.slope**2).mean(axis=0), 1e-12))
+        log_new = 0.5 * jnp.log(jnp.maximum(info.square.mean(axis=0), 1e-12))
         log_old = jnp.log(tuning.mass)
-        pace = jnp.maximum(1.0 / self.memory, 1.0 / (tuning.count + 1.0))
+        pace = jnp.maximum(1.0 / self.memory, 1.0 / (tuning.learned + 1.0))
         finite = jnp.isfinite(log_new)
         return jnp.exp(jnp.where(finite, jnp.maximum(log_old + pace * (log_new - log_old), 0.0), log_old))
 
@@ -201,7 +203,7 @@ class PlainHMC(Sampler):
         recent = jnp.where(first, recent, self.memory * tuning.error + (1.0 - self.memory) * recent)
         change = jnp.where(recent > self.aim, math.log(self.grow), math.log(self.shrink))
         log_step = jnp.clip(tuning.log_step + change, math.log(self.least), math.log(self.most))
-        return Tuning(log_step, log_step, recent, tuning.count + 1.0, tuning.anchor, tuning.mass)
+        return tuning._replace(log_step=log_step, log_mean=log_step, error=recent, count=tuning.count + 1.0)
 
 
 @dataclass(frozen=True)

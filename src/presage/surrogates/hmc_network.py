@@ -121,18 +121,18 @@ class HMCNetwork(Surrogate):
         network = table.network
         if old is None or previous is None:
             start, step, mass = network.draw(self.chains, rng), 0.05, np.ones(network.size)
-            warmup = self.warmup
+            warmup, learned = self.warmup, 0
             if self.noise.spread:  # with little noise a network that fits nothing yet sits on a cliff: begin with much
                 network.piece(start, "noise")[...] = np.log(NOISY / self.noise.median) / self.noise.spread
         else:
             start, step, mass = old[-self.chains :], float(previous["step"]), previous["mass"]
-            warmup = self.rewarm
+            warmup, learned = self.rewarm, self.warmup
         probes = np.vstack([table.inputs[-PROBES:], features(_points(data.columns, rng), data.columns)])
         every = max(1, self.chains * self.draws // self.networks)
         report: dict[str, Any] = {"transitions": 0, "gradients": 0}
         for attempt in range(self.patience + 1):
             thin = self.thin * 2**attempt
-            chains = self._run(network, table.padded(), start, step, mass, rng, warmup, thin)
+            chains = self._run(network, table.padded(), start, step, mass, rng, warmup, thin, learned)
             report["transitions"] += warmup + thin * self.draws
             # What is stored is what is used: a later fit from the same state must find the same networks.
             positions = np.asarray(chains.positions, dtype=np.float32)
@@ -141,7 +141,7 @@ class HMCNetwork(Surrogate):
             functions = np.einsum("snp,sp->sn", network.basis(sampled.hidden, probes), output)
             functions = functions.reshape(self.draws, self.chains, -1)
             start, step, mass = np.asarray(positions[-1], dtype=float), float(chains.step), chains.mass
-            warmup = self.rewarm
+            warmup, learned = self.rewarm, self.warmup
             report["gradients"] += int(chains.gradients)
             report |= {
                 "r_hat": float(r_hat(functions).max()), "ess": float(ess(functions).min()), "step": step,
@@ -176,7 +176,7 @@ class HMCNetwork(Surrogate):
 
     def _run(
         self, network: Network, data: Data, start: np.ndarray, step: float, mass: np.ndarray, rng: np.random.Generator,
-        warmup: int, thin: int,
+        warmup: int, thin: int, learned: int,
     ) -> Any:  # fmt: skip
         with jax.enable_x64(self.dtype == "float64"), jax.default_device(jax.devices(self.device)[0]):
             x, y, noise = (jnp.asarray(a, self.dtype) for a in data[:3])
@@ -184,7 +184,7 @@ class HMCNetwork(Surrogate):
             key = jax.random.key(int(rng.integers(2**31)))
             chains = (run_apart if self.device == "cpu" else run)(
                 self.sampler, network, cast, jnp.asarray(start, self.dtype), step,
-                jnp.asarray(mass, self.dtype), key, warmup, thin, draws=self.draws,
+                jnp.asarray(mass, self.dtype), key, warmup, thin, draws=self.draws, learned=learned,
             )  # fmt: skip
             return jax.tree.map(np.asarray, chains)
 
