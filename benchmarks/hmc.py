@@ -66,7 +66,7 @@ def ours(count: int, began: float, limit: float) -> dict:
     step, mass, warmup, values, gradients = 0.02, jnp.ones(network.size), 100, [], 0
     while True:
         key = jax.random.key(len(values))
-        chains = run_apart(HMC(), network, data, position, step, mass, key, warmup, 1, draws=60)
+        chains = run_apart(HMC(aim=0.65), network, data, position, step, mass, key, warmup, 1, draws=60)
         position, step, mass, warmup = chains.positions[-1], chains.step, chains.mass, 0
         gradients += int(chains.gradients)
         weights = network.weights(np.asarray(chains.positions, float).reshape(-1, network.size))

@@ -16,7 +16,6 @@ import queue
 import threading
 import time
 import warnings
-from functools import partial
 from importlib.metadata import version
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -114,8 +113,7 @@ def answer(requests: list[tuple], size: int) -> list[Any]:
 
         def program(data: Any, begin: Any, step: Any, mass: Any, key: Any, warmup: Any, thin: Any, learned: Any) -> Any:
             of = (sampler, network, data, begin, step, mass, key, warmup, thin)
-            traced = {"spread": lambda run, *each: jax.vmap(run)(*each), "repeat": partial(jax.lax.fori_loop, 0)}
-            return run_apart(*of, draws=draws, learned=learned, **traced)
+            return run_apart(*of, draws=draws, learned=learned, spread=lambda run, *each: jax.vmap(run)(*each))
 
         found = jax.tree.map(np.asarray, _batched(program, requests[0][2], size)(data, *arrays, keys, *counts))
     return [jax.tree.map(lambda a, i=i: a[i], found) for i in range(len(requests))]

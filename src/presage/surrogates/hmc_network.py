@@ -27,6 +27,7 @@ NOISE = LogNormal(1e-6, 4.0)
 PROBES = 32  # points of the cube at which chains are compared, besides the data
 NOISY = 0.1  # noise variance at which chains start
 AGREE = 1.05  # R-hat of predictions up to which all chains are one sample; beyond it they are weighted
+AIM = 0.65  # acceptance that single chains adapt to; with the mean of their steps and masses it is 0.8
 LEAST = 0.25  # importance weights are flattened until their effective number is this share of the draws
 
 
@@ -70,7 +71,7 @@ class HMCNetwork(Surrogate):
     noise: LogNormal = NOISE
     smallest_noise: float = 1e-8
     warp: bool = True
-    sampler: Sampler = field(default_factory=lambda: HMC(most=24))
+    sampler: Sampler = field(default_factory=lambda: HMC(most=24, aim=AIM))
     chains: int = 4
     draws: int = 16
     networks: int = 64
