@@ -270,6 +270,20 @@ def test_peers_give_legal_params(name):
         session.tell(float(i))
 
 
+@pytest.mark.parametrize("name", ["pygpgo", "pygpgo-ucb0.5", "pygpgo-ucb1.5"])
+def test_pygpgo_gives_legal_numbers_and_knows_no_choices(name):
+    numbers = Space({"a": Float(1e-3, 10.0, log=True), "b": Int(2, 9)})
+    try:
+        session = start(name, numbers, 6, 0)
+    except MissingPeer as error:
+        pytest.skip(str(error))
+    for i in range(6):
+        numbers.check(session.ask())
+        session.tell(float(i))
+    with pytest.raises(ValueError, match="is a choice"):
+        start(name, MIXED, 6, 0)
+
+
 def test_finite_spaces_may_run_out():
     record = play(Job("knn_lsvt_53", "presage:gp", 0))
     assert len(record["regret"]) == 41

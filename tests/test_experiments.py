@@ -287,8 +287,24 @@ def test_s5_keeps_its_runs_as_a_benchmark_does(tmp_path, monkeypatch):
     assert "Left out: no Optuna" in said.stderr
     assert "mean rank (95 %) of presage's default | not in the document | 3.00" in said.stdout
     assert "1.00 (1.00 to 1.00) after 53" in said.stdout
-    assert len(records.read(tmp_path)) == 8 * 5  # eight problems, one seed, all methods but one
-    assert (tmp_path / "curves.png").stat().st_size > 0
+    assert len(records.read(tmp_path)) == 8 * 8  # eight problems, one seed, all methods but one
+    assert said.stdout.index("against the thesis's package") < said.stdout.index("over presage's Gaussian process")
+    assert all((tmp_path / f"{name}.png").stat().st_size > 0 for name in ("s5_package", "s5_ranks"))
+
+
+def test_s5_without_its_package_says_so_and_goes_on(tmp_path, monkeypatch):
+    def run(jobs, folder, **more):
+        for job in jobs:
+            if not job.method.startswith("pygpgo"):
+                cell = {"problem": job.problem, "method": job.method, "seed": job.seed, "trials": 53}
+                records.append(folder, {**cell, "regret": [1.0] * 53, "seconds": [0.1] * 53})
+        return [runner.Failed(job, "no pyGPGO") for job in jobs if job.method.startswith("pygpgo")][:1]
+
+    monkeypatch.setattr(runner, "run", run)
+    said = call("s5", "--quick", "--out", tmp_path)
+    assert "Left out: no pyGPGO" in said.stderr
+    assert "thesis's package" not in said.stdout
+    assert "Optuna TPE" in said.stdout
 
 
 def test_reproduce_explains_mistakes(tmp_path):

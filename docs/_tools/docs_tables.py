@@ -283,15 +283,15 @@ def s4_search() -> str:
     return told("s4", "s4_search")
 
 
-def tuning() -> tuple[list[Any], list[str]]:
-    """Runs of S5's twenty problems and the methods that were run on them."""
+def tuning(group: dict[str, str]) -> tuple[list[Any], list[str]]:
+    """Runs of S5's twenty problems and the methods of a group that were run on them."""
     importable()
     from presage.benchmarks.records import read
     from presage.benchmarks.summary import select
     from presage.experiments import s5
 
     found = read(RESULTS / "bench")
-    methods = [name for name in s5.METHODS if any(r["method"] == name for r in found)]
+    methods = [name for name in group if any(r["method"] == name for r in found)]
     runs, shown, _ = select(found, s5.problems(False), methods)
     return runs, shown
 
@@ -301,7 +301,7 @@ def s5() -> str:
     importable()
     from presage.experiments import s5
 
-    return s5.tell(*tuning()).markdown()
+    return "\n\n".join(f"**{title}**\n\n{s5.tell(*tuning(group)).markdown()}" for _, title, group in s5.TABLES)
 
 
 def seeds() -> str:
@@ -324,9 +324,9 @@ def seeds() -> str:
         f"{label} {len(ahead[other]['ahead'])}/{len(ahead[other]['level'])}/{len(ahead[other]['behind'])}"
         for other, label in (("final", "final values only"), ("random", "random"), ("gpar ei 50", "GPAR"))
     )
-    runs, methods = tuning()
+    runs, methods = tuning(s5.PACKAGE)
     ranks = {method: ranked.mean for method, ranked in zip(methods, s5.ranks(runs)[53], strict=True)}
-    named = {"presage": "our default", "presage:gp:ei": "GP with EI", "optuna-tpe": "Optuna's TPE", "random": "random"}
+    named = {"presage": "our default", "pygpgo": "pyGPGO's EI", "optuna-tpe": "Optuna's TPE", "random": "random"}
     rank = ", ".join(f"{named[m]} {ranks[m]:.2f}" for m in sorted(ranks, key=lambda m: ranks[m]) if m in named)
     theirs = f"{s2.written(s2.DOCUMENT[1])} and {s2.written(s2.DOCUMENT[2])}"
     rows = [

@@ -23,7 +23,10 @@ from presage.trial import Trial
 
 Params = dict[str, Any]
 
-EXTRAS = {"cmaes": "pip install cmaes", "hebo": "pip install HEBO, in an environment of its own with NumPy 1"}
+EXTRAS = {
+    "cmaes": "pip install cmaes", "hebo": "pip install HEBO, in an environment of its own with NumPy 1",
+    **dict.fromkeys(("pygpgo", "pygpgo-ucb0.5", "pygpgo-ucb1.5"), "pip install pyGPGO"),
+}  # fmt: skip
 NAMES = (
     "presage",
     "presage:SURROGATE",

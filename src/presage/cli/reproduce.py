@@ -38,7 +38,7 @@ def reproduce(
         Path | None, typer.Option("--data", metavar="FOLDER", help="s4: the UCI sets, as FOLDER/yacht/data.txt.")
     ] = None,
     python: Annotated[
-        str | None, typer.Option("--python", metavar="PATH", help="s5: one that has Optuna; this one if left out.")
+        str | None, typer.Option("--python", metavar="PATH", help="s5: one that has Optuna, pyGPGO; else this one.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -59,7 +59,7 @@ def reproduce(
     folder = out or Path(f"reproduce-{seed}")
     with _interruptible(folder):
         if seed == "s5":
-            told = {"s5_ranks": ("Mean ranks on twenty tuning problems", _tuning(folder, quick, seeds, jobs, python))}
+            told = _tuning(folder, quick, seeds, jobs, python)
         else:
             told = _experiments(_chosen(seed, quick, seeds, data, only), folder, jobs)
     text = f"# {seed.upper()}: {ABOUT[seed]}\n\n" + "\n".join(
@@ -115,7 +115,9 @@ def _step(view: Any, name: str, cell: "Cell") -> None:
     view.step(f"{name} {' '.join(map(str, cell))}")
 
 
-def _tuning(folder: Path, quick: bool, seeds: int | None, jobs: int, python: str | None) -> "Told":
+def _tuning(
+    folder: Path, quick: bool, seeds: int | None, jobs: int, python: str | None
+) -> "dict[str, tuple[str, Told]]":
     """S5: runs are kept as those of `presage bench`."""
     from presage.benchmarks import runner
     from presage.benchmarks.records import read
@@ -125,14 +127,24 @@ def _tuning(folder: Path, quick: bool, seeds: int | None, jobs: int, python: str
     from presage.experiments import s5
 
     names, repeats = s5.problems(quick), range(seeds or (1 if quick else 20))
-    pythons = {"optuna-tpe": python} if python else {}
-    wanted = list(runner.jobs_for(names, list(s5.METHODS), repeats, pythons))
+    theirs = [name for name in s5.PACKAGE if name not in s5.METHODS]
+    pythons = dict.fromkeys(("optuna-tpe", *theirs), python) if python else {}
+    wanted = [
+        *runner.jobs_for(names, list(s5.METHODS), repeats, pythons),
+        *runner.jobs_for(names, theirs, repeats[: s5.SEEDS_OF_PACKAGE], pythons),
+    ]
     with Progress(len(wanted)) as view:
         failed = runner.run(wanted, folder, workers=jobs, command=typed(), tell=view.tell)
     for reason in dict.fromkeys(f.reason for f in failed):
         err().print(f"Left out: {reason}", style="yellow", soft_wrap=True)
     found = read(folder)
-    methods = [name for name in s5.METHODS if any(r["method"] == name for r in found)]
-    runs, shown, _ = select(found, names, methods)
-    s5.figure(runs, shown).savefig(folder / "curves.png", dpi=110)
-    return s5.tell(runs, shown)
+    there = {record["method"] for record in found}
+    told = {}
+    for name, title, group in s5.TABLES:
+        methods = [method for method in group if method in there]
+        if name == "s5_package" and there.isdisjoint(theirs):
+            continue
+        runs, shown, _ = select(found, names, methods)
+        s5.figure(runs, shown).savefig(folder / f"{name}.png", dpi=110)
+        told[name] = (title, s5.tell(runs, shown))
+    return told
