@@ -102,6 +102,10 @@ def reported_25() -> str:
     return peers("reported_25")
 
 
+def reported_botorch() -> str:
+    return peers("reported_botorch")
+
+
 def overhead() -> str:
     """Seconds of all suggestions of whole searches, on the problems that both were run on."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}

@@ -49,7 +49,7 @@ class Info(NamedTuple):
         acceptance: probabilities, [c].
         divergent: whether each chain's trajectory diverged, [c].
         gradients: taken by each chain, [].
-        square: mean squares of the slopes along each chain's trajectory, [c, p], or None.
+        square: mean squares of each chain's slopes, [c, p], or None.
     """
 
     acceptance: Any
@@ -90,12 +90,13 @@ class Sampler(ABC):
 
 
 class Path(NamedTuple):
-    """A leapfrog trajectory: its end, log densities at both ends, and the sum of squares of the slopes on the way."""
+    """A leapfrog trajectory: its end, log densities at both ends, the first slope, and the sum of squares of all."""
 
     position: Any
     momentum: Any
     before: Any
     after: Any
+    slope: Any
     square: Any
 
 
@@ -112,11 +113,12 @@ def leapfrog(density: Density, position: Any, momentum: Any, step: Any, count: A
         first = i == 0
         momentum = path.momentum + jnp.where(first | (i == count), 0.5 * step, step) * gradient
         position = jnp.where(i < count, path.position + step * momentum / mass, path.position)
-        before = jnp.where(first, value, path.before)
-        return Path(position, momentum, before, value, path.square + gradient * gradient)
+        before, start = jnp.where(first, value, path.before), jnp.where(first, gradient, path.slope)
+        return Path(position, momentum, before, value, start, path.square + gradient * gradient)
 
     nothing = jnp.zeros(len(position), position.dtype)
-    path = Path(position, momentum, nothing, nothing, jnp.zeros_like(position))
+    zeros = jnp.zeros_like(position)
+    path = Path(position, momentum, nothing, nothing, zeros, zeros)
     return lax.fori_loop(0, count + 1, body, path)
 
 
@@ -127,7 +129,10 @@ def trajectory(density: Density, position: Any, step: Any, count: Any, mass: Any
     path = leapfrog(density, position, momentum, step, count, mass)
     gain = path.after - path.before + 0.5 * ((momentum**2 - path.momentum**2) / mass).sum(axis=1)
     position, info = accept(position, path.position, gain, count + 1, test)
-    return position, info._replace(square=path.square / (count + 1))
+    # Points on the way are as good as the energy is kept; where a step was too long the slopes there mean nothing.
+    trust = info.acceptance[:, None]
+    along = jnp.where(trust > 0.0, trust * path.square / (count + 1), 0.0)
+    return position, info._replace(square=along + (1.0 - trust) * path.slope**2)
 
 
 def accept(position: Any, proposal: Any, gain: Any, gradients: Any, key: Any) -> tuple[Any, Info]:
