@@ -367,8 +367,9 @@ def seeds() -> str:
 def s1_time() -> str:
     rows = []
     for what, one in record("hmc_time")["found"].items():
-        rows.append((what, f"{one['processor_seconds']:.0f}", f"{one['ess']:.0f}", "yes" if one["reached"] else "no"))
-    return table(("", "processor seconds", "effective draws", "reached what was asked"), rows)
+        seconds = (f"{one[name]:.0f}" for name in ("seconds", "processor_seconds"))
+        rows.append((what, *seconds, f"{one['ess']:.0f}", "yes" if one["reached"] else "no"))
+    return table(("", "seconds", "processor seconds", "effective draws", "reached what was asked"), rows)
 
 
 def uci() -> str:

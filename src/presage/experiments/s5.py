@@ -64,8 +64,8 @@ def tell(runs: Sequence[Runs], methods: Sequence[str]) -> Told:
         rows.append((f"mean rank (95 %) of {LABELS.get(methods[i], methods[i])}", theirs, ours))
     seeds = min(len(r.seeds) for r in runs)
     differs = (
-        f"{len(runs)} problems, {seeds} seeds or more. The thesis shows curves without numbers, so ranks cannot be"
-        " put side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from "
+        f"{len(runs)} problems, {seeds} seed{'s' * (seeds > 1)} or more. The thesis shows curves without numbers, so "
+        "ranks cannot be put side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from "
         "its own."
     )
     return Told(tuple(rows), differs)
