@@ -65,8 +65,8 @@ def tell(runs: Sequence[Runs], methods: Sequence[str]) -> Told:
     seeds = min(len(r.seeds) for r in runs)
     differs = (
         f"{len(runs)} problems, {seeds} seed{'s' * (seeds > 1)} or more. The thesis shows curves without numbers, so "
-        "ranks cannot be put side by side; here sets are cut to 300 rows and losses are read from tables, so levels differ from "
-        "its own."
+        "ranks cannot be put side by side; here sets are cut to 300 rows and losses are read from tables, so "
+        "levels differ from its own."
     )
     return Told(tuple(rows), differs)
 
