@@ -1,6 +1,7 @@
-"""How many threads linear algebra may use."""
+"""How many threads linear algebra may use, and how many cores there are."""
 
 import functools
+import os
 from contextlib import AbstractContextManager
 
 import threadpoolctl
@@ -20,3 +21,8 @@ def few_threads(count: int = 1) -> AbstractContextManager:
     synchronisation and takes ten to thirty times as long on matrices of the size a study has.
     """
     return _blas().limit(limits=count)
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

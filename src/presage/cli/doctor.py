@@ -73,8 +73,9 @@ def _version(package: str) -> str | None:
 
 
 def _machine() -> dict[str, Any]:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts: dict[str, Any] = {"system": platform.platform(), "cores": os.cpu_count(), "usable_cores": usable}
+    from presage.threads import usable_cores
+
+    facts: dict[str, Any] = {"system": platform.platform(), "cores": os.cpu_count(), "usable_cores": usable_cores()}
     if hasattr(os, "getloadavg"):
         facts["load"] = round(os.getloadavg()[0], 2)
     return facts

@@ -1,7 +1,6 @@
 """Running chains: one compiled program for any number of transitions, on one core or on all."""
 
 import functools
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from presage.inference.samplers import Sampler
+from presage.threads import usable_cores
 
 
 class Chains(NamedTuple):
@@ -85,7 +85,6 @@ def run(
 
 def on_cores(program: Callable[[Any, Any], Any], starts: Any, keys: Any) -> Any:
     """What a JAX program gives for each start and key, stacked; on as many threads as there are cores."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     config: Any = jax.config
     double, device = config.jax_enable_x64, config.jax_default_device  # each thread has its own
 
@@ -93,7 +92,7 @@ def on_cores(program: Callable[[Any, Any], Any], starts: Any, keys: Any) -> Any:
         with jax.enable_x64(double), jax.default_device(device):
             return jax.block_until_ready(program(start, key))
 
-    with ThreadPoolExecutor(usable) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         return jax.tree.map(lambda *parts: jnp.stack(parts), *pool.map(one, starts, keys))
 
 
