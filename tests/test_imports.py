@@ -13,12 +13,12 @@ ROOT = Path(presage.__file__).parent
 
 # A module imports from its own package and from lines above its own only.
 LAYERS = """
-    errors markup lazy
+    errors markup lazy threads
     dimensions
     space
     trial
     observations
-    sobol lbfgs threads warping priors inference networks preview
+    sobol lbfgs warping priors inference networks preview
     kernels means
     surrogates
     acquisitions
