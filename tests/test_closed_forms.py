@@ -183,10 +183,21 @@ def test_exploration_where_nothing_is_expected_to_improve():
     assert rule.prepare(posterior, context(-5.0), rng=rng) == Exploration()
 
 
-def test_every_third_point_is_greedy():
-    rng = np.random.default_rng(0)
-    turns = [SometimesGreedy().prepare(Waves(), Context(0.0, count), rng=rng) for count in range(7)]
-    assert turns == [ConfidenceBound(0.0) if i in (0, 3, 6) else LogExpectedImprovement() for i in range(7)]
+def test_every_second_point_is_greedy_unless_far_more_is_expected_elsewhere():
+    posterior, rng = Waves(), np.random.default_rng(0)
+    points = plain_points(50)
+    least = posterior.marginal(points).moments()[0].min()
+
+    def turns(best):
+        contexts = [Context(best, count, candidates=lambda rng: points) for count in range(6)]
+        return [SometimesGreedy().prepare(posterior, context, rng=rng) for context in contexts]
+
+    assert turns(least + 1.0) == [ConfidenceBound(0.0), LogExpectedImprovement()] * 3
+    assert turns(least) == [LogExpectedImprovement()] * 6
+    expected = np.exp(LogExpectedImprovement().values(posterior, points, Context(least)).max())  # hardly moves with best
+    assert turns(least + 0.04 * expected)[0] == ConfidenceBound(0.0)
+    assert turns(least + 0.02 * expected)[0] == LogExpectedImprovement()
+    assert turns(least - 10.0) == [ConfidenceBound(0.0), LogExpectedImprovement()] * 3  # nothing is expected anywhere
 
 
 # Draws.

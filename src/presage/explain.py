@@ -222,7 +222,8 @@ def _acquisition(record: Record, proposer: ModelBased, facts: dict[str, Any]) ->
     said = ["As asked for."] if asked != "auto" else [IMPROVEMENT]
     if asked == "auto" and isinstance(acquisition, SometimesGreedy):
         said.append(
-            "Sampled networks differ away from the data for long, so every third point is where their mean is least."
+            "Sampled networks differ away from the data for long, so every second point is where their mean is least, "
+            "unless far more is expected elsewhere."
         )
     noise = facts.get("noise", 0.0)
     if asked == "auto" and noise > NOISY:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from presage.acquisitions.base import Acquisition, Context, OfMarginal, Scale, Unprepared
-from presage.acquisitions.improvement import LogExpectedImprovement
+from presage.acquisitions.improvement import ExpectedImprovement, LogExpectedImprovement
 from presage.surrogates.base import Marginal, Posterior
 
 
@@ -71,23 +71,33 @@ class ExploreWhenFlat(Unprepared):
 
 @dataclass(frozen=True)
 class SometimesGreedy(Unprepared):
-    """Another acquisition, but at every third point the least mean: what is known is made use of.
+    """Another acquisition, but at every second point the least mean: what is known is made use of.
 
     (Why: De Ath et al., 2019, arXiv 1911.12809.) It is what "auto" stands for over sampled networks, whose functions
-    differ away from the data for so long that expected improvement alone comes close late (docs/seeds/s1.md). The
-    turn is told by the number of values, those that are awaited included.
+    differ away from the data for so long that expected improvement alone comes close late. A turn is left out while
+    much more is expected elsewhere than the least mean promises: it would repeat the best point (docs/seeds/s1.md).
+    The turn is told by the number of values, those that are awaited included.
 
     Args:
         base: the acquisition.
         every: how many points there are to a greedy one.
+        share: of the largest expected improvement that the least mean must promise,
+        much: unless less than this is expected, in standardised units.
     """
 
     base: Acquisition = field(default_factory=LogExpectedImprovement)
-    every: int = 3
+    every: int = 2
+    share: float = 0.03
+    much: float = 0.01
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
-        chosen = ConfidenceBound(0.0) if context.count % self.every == 0 else self.base
-        return chosen.prepare(posterior, context, rng=rng)
+        turn = context.count % self.every == 0 and self._worthwhile(posterior, context.points(rng), context)
+        return (ConfidenceBound(0.0) if turn else self.base).prepare(posterior, context, rng=rng)
+
+    def _worthwhile(self, posterior: Posterior, points: np.ndarray, context: Context) -> bool:
+        promised = context.best - posterior.marginal(points).moments()[0].min()
+        expected = ExpectedImprovement().values(posterior, points, context).max()
+        return bool(expected < self.much or promised > self.share * expected)
 
 
 def spread(law: Marginal) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

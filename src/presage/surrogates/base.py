@@ -180,7 +180,7 @@ class Surrogate(ABC):
     """A model's configuration; every field has a default.
 
     Attributes:
-        greedy: whether every third of the points that "auto" suggests should be where the mean is least.
+        greedy: whether "auto" stands for an acquisition that is sometimes greedy.
     """
 
     greedy: ClassVar[bool] = False
