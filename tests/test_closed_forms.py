@@ -194,7 +194,7 @@ def test_every_second_point_is_greedy_unless_far_more_is_expected_elsewhere():
 
     assert turns(least + 1.0) == [ConfidenceBound(0.0), LogExpectedImprovement()] * 3
     assert turns(least) == [LogExpectedImprovement()] * 6
-    expected = np.exp(LogExpectedImprovement().values(posterior, points, Context(least)).max())  # hardly moves with best
+    expected = np.exp(LogExpectedImprovement().values(posterior, points, Context(least)).max())
     assert turns(least + 0.04 * expected)[0] == ConfidenceBound(0.0)
     assert turns(least + 0.02 * expected)[0] == LogExpectedImprovement()
     assert turns(least - 10.0) == [ConfidenceBound(0.0), LogExpectedImprovement()] * 3  # nothing is expected anywhere
