@@ -196,13 +196,11 @@ def _constant(record: Record) -> list[Advice]:
 
 
 def _slow(record: Record) -> list[Advice]:
-    timed = [t for t in record.complete if t.suggested is not None and t.finished is not None and t.source == "model"][
-        -20:
-    ]
+    timed = [t for t in record.complete if t.seconds is not None and t.source == "model"][-20:]
     if len(timed) < 5:
         return []
     suggestion = float(np.median([t.latency for t in timed]))
-    objective = float(np.median([t.finished - t.suggested for t in timed]))  # type: ignore[operator]
+    objective = float(np.median([t.seconds for t in timed]))
     if suggestion < 0.05 or suggestion < objective:
         return []
     text = f"a suggestion takes {suggestion:.2g} s, the objective {objective:.2g} s"

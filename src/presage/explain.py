@@ -105,9 +105,7 @@ def explain(study: Any) -> Explanation:
 def _facts(record: Record, data: Observations) -> dict[str, Any]:
     space, trials = record.space, record.trials
     listed = space.points()
-    waited = [
-        t.finished - t.suggested for t in trials if t.values and t.suggested is not None and t.finished is not None
-    ]
+    waited = [t.seconds for t in trials if t.values and t.seconds is not None]
     latency = [t.latency for t in trials if t.source == "model" and t.latency is not None]
     return {
         "dimensions": space.dim, "kinds": dict(Counter(type(axis).__name__ for axis in space.values())),

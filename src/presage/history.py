@@ -337,6 +337,7 @@ class History:
             stddev=np.array([np.nan if t.stddev is None else t.stddev for t in rows], dtype=float),
             failed=np.array([t.state == "failed" for t in rows], dtype=bool),
             pending=np.array([t.state == "running" for t in rows], dtype=bool),
+            seconds=np.array([np.nan if t.seconds is None else t.seconds for t in rows], dtype=float),
         )  # fmt: skip
 
 

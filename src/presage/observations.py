@@ -38,6 +38,7 @@ class Observations:
         mask: rows with a value, [n].
         failed: rows whose evaluation failed because of the point, [n].
         pending: rows that are being evaluated, [n].
+        seconds: what each evaluation took, [n]; NaN where that is not known.
         center: what was subtracted from the values.
         scale: what they were then divided by.
         columns: what each column is.
@@ -49,6 +50,7 @@ class Observations:
     mask: np.ndarray
     failed: np.ndarray
     pending: np.ndarray
+    seconds: np.ndarray
     center: float
     scale: float
     columns: tuple[Column, ...]
@@ -63,7 +65,7 @@ class Observations:
         return replace(
             self, x=np.vstack([self.x, point]), y=np.append(self.y, 0.0), noise=np.append(self.noise, 0.0),
             mask=np.append(self.mask, False), failed=np.append(self.failed, False),
-            pending=np.append(self.pending, True),
+            pending=np.append(self.pending, True), seconds=np.append(self.seconds, np.nan),
         )  # fmt: skip
 
     def rescaled(self, center: float, scale: float) -> "Observations":
@@ -80,13 +82,14 @@ class Observations:
 
         return replace(
             self, x=rows(self.x, 0.5), y=rows(self.y, 0.0), noise=rows(self.noise, 0.0), mask=rows(self.mask, False),
-            failed=rows(self.failed, False), pending=rows(self.pending, False),
+            failed=rows(self.failed, False), pending=rows(self.pending, False), seconds=rows(self.seconds, np.nan),
         )  # fmt: skip
 
 
 def observe(
     x: np.ndarray, values: np.ndarray, columns: tuple[Column, ...], *,
     stddev: np.ndarray | None = None, failed: np.ndarray | None = None, pending: np.ndarray | None = None,
+    seconds: np.ndarray | None = None,
 ) -> Observations:  # fmt: skip
     """Standardise values and gather what is known of each row.
 
@@ -97,6 +100,7 @@ def observe(
         stddev: standard errors of the values, NaN where unknown, [n].
         failed: rows whose evaluation failed, [n].
         pending: rows being evaluated, [n].
+        seconds: what each evaluation took, NaN where unknown, [n].
     """
     count = len(x)
     mask = np.isfinite(values)
@@ -114,6 +118,7 @@ def observe(
         np.asarray(x, dtype=float).reshape(count, len(columns)), np.where(mask, (values - center) / scale, 0.0),
         np.minimum(errors, LOUD) ** 2, mask,
         nothing if failed is None else failed, nothing if pending is None else pending,
+        np.full(count, np.nan) if seconds is None else seconds,
         math.ldexp(center, unit), math.ldexp(scale, unit), columns,
     )  # fmt: skip
 

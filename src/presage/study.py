@@ -51,8 +51,8 @@ class Study:
         direction: minimize or maximize.
         surrogate: a name (see presage.surrogates.BY_NAME) or a Surrogate; auto takes the better of two Gaussian
             processes, random none.
-        acquisition: a name (auto, ei, logei, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an Acquisition, or
-            a whole Proposer such as `presage.proposers.TrustRegion()`, which brings its own surrogate.
+        acquisition: a name (auto, ei, logei, eips, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an
+            Acquisition, or a whole Proposer such as `presage.proposers.TrustRegion()`, which brings its own surrogate.
         initial: trials before the surrogate is asked, drawn from a Sobol sequence; by default 3 more than
             dimensions, at most 10.
         seed: makes suggestions repeatable; drawn and stored where left out.

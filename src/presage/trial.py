@@ -129,6 +129,13 @@ class Trial:
         """The objective's value, None unless complete."""
         return self.values[0] if self.values else None
 
+    @property
+    def seconds(self) -> float | None:
+        """What it took from being handed out to its end; None where that is not known."""
+        if self.suggested is None or self.finished is None:
+            return None
+        return max(self.finished - self.suggested, 0.0)  # clocks of two machines may differ
+
     def report(self, step: int, value: float) -> Answer:
         """Record an intermediate value; the answer says whether to go on."""
         self.reports.append((int(step), usable(value, "a reported value")))

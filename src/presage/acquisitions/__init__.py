@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from presage.acquisitions.knowledge import KnowledgeGradient
     from presage.acquisitions.max_value import JointEntropySearch, MaxValueEntropySearch
     from presage.acquisitions.sampled import NoisyExpectedImprovement, ThompsonSampling, UnderSampled
+    from presage.acquisitions.seconds import PerSecond
 
-# Imported when first used: they need scipy.special, which takes 0.2 s.
+# Imported when first used: they need scipy.special, which takes 0.2 s, or are needed seldom.
 _HOME = {
     "EntropySearch": "entropy", "PredictiveEntropySearch": "entropy", "KnowledgeGradient": "knowledge",
     "JointEntropySearch": "max_value", "MaxValueEntropySearch": "max_value", "NoisyExpectedImprovement": "sampled",
-    "ThompsonSampling": "sampled", "UnderSampled": "sampled",
+    "PerSecond": "seconds", "ThompsonSampling": "sampled", "UnderSampled": "sampled",
 }  # fmt: skip
 
 __all__ = [
     "Acquisition", "Adjusted", "BY_NAME", "ConfidenceBound", "Constrained", "Context", "EntropySearch",
     "ExpectedImprovement", "Exploration", "ExploreWhenFlat", "Feasible", "JointEntropySearch", "KnowledgeGradient",
     "LogExpectedImprovement", "Logarithm", "MaxValueEntropySearch", "NoisyExpectedImprovement", "OfJoint", "OfMarginal",
-    "Penalised", "PerCost", "PredictiveEntropySearch", "ProbabilityOfImprovement", "SometimesGreedy",
+    "Penalised", "PerCost", "PerSecond", "PredictiveEntropySearch", "ProbabilityOfImprovement", "SometimesGreedy",
     "ThompsonSampling", "UnderSampled", "Unprepared", "gp_ucb",
 ]  # fmt: skip
 
@@ -47,6 +48,7 @@ BY_NAME: dict[str, Callable[[], Acquisition]] = {
     "auto": LogExpectedImprovement,
     "ei": ExpectedImprovement,
     "logei": LogExpectedImprovement,
+    "eips": _later("PerSecond"),
     "nei": _later("NoisyExpectedImprovement"),
     "pi": ProbabilityOfImprovement,
     "lcb": ConfidenceBound,

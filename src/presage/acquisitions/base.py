@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from presage.observations import Observations
 from presage.surrogates.base import Marginal, Posterior
 from presage.surrogates.joint import Joint
 
@@ -50,6 +51,10 @@ class Acquisition(ABC):
     def costly(self) -> bool:
         """Whether a value takes many times as long as a marginal, so that fewer candidates should be looked at."""
         return False
+
+    def informed(self, data: Observations) -> "Acquisition":
+        """The acquisition with what it models of the table besides the values."""
+        return self
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> "Acquisition":
         """The acquisition with whatever it draws at random or computes once for a posterior; it is then a function."""

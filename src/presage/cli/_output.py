@@ -89,6 +89,4 @@ def best_lines(trial: "Trial") -> list[str]:
 
 def duration(trial: "Trial") -> str:
     """How long a trial took."""
-    if trial.suggested is None or trial.finished is None:
-        return ""
-    return f"{trial.finished - trial.suggested:.3g} s"
+    return "" if trial.seconds is None else f"{trial.seconds:.3g} s"

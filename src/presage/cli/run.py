@@ -78,7 +78,7 @@ def run(
         str | None, _model("--surrogate", unit="NAME", help="auto, gp, gp-mcmc, student-t, rf, neural, random, ...")
     ] = None,
     acquisition: Annotated[
-        str | None, _model("--acquisition", unit="NAME", help="auto, ei, pi, lcb, mes, ts, ...")
+        str | None, _model("--acquisition", unit="NAME", help="auto, ei, eips, pi, lcb, mes, ts, ...")
     ] = None,
     initial: Annotated[
         int | None, _model("--initial", unit="N", min=1, help="Trials before the model is asked.")

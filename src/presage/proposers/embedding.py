@@ -115,5 +115,5 @@ def _coded(data: Observations, codes: np.ndarray, images: np.ndarray) -> Observa
     at = codes[same[rows].argmax(axis=1)] if len(rows) else codes[:0]
     return observe(
         at, values, (Column("continuous"),) * codes.shape[1], stddev=data.scale * np.sqrt(data.noise[rows]),
-        failed=data.failed[rows], pending=data.pending[rows],
+        failed=data.failed[rows], pending=data.pending[rows], seconds=data.seconds[rows],
     )  # fmt: skip

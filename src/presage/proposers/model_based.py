@@ -82,7 +82,7 @@ class ModelBased(Proposer):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Legal points in falling order of what they are worth, given failed and pending rows, [m, d] and [m]."""
         context, believed = self._context(posterior, data, domain), posterior
-        acquisition: Acquisition = self.acquisition
+        acquisition = self.acquisition.informed(data)
         if data.failed.any():
             acquisition = Feasible.learned(acquisition, data)
         if data.pending.any():

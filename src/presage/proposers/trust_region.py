@@ -64,8 +64,9 @@ class TrustRegion(Proposer):
         values = np.where(data.mask, data.center + data.scale * data.y, np.nan)[kept]
         stddev = data.scale * np.sqrt(data.noise[kept])
         return observe(
-            data.x[kept], values, data.columns, stddev=stddev, failed=data.failed[kept], pending=data.pending[kept]
-        )
+            data.x[kept], values, data.columns, stddev=stddev, failed=data.failed[kept], pending=data.pending[kept],
+            seconds=data.seconds[kept],
+        )  # fmt: skip
 
 
 PREFIX = "region."
