@@ -106,3 +106,15 @@ def test_a_resumed_study_goes_on_as_if_nothing_had_happened(clock, tmp_path):
     second.optimize(objective(clock), trials=10, progress=False)
     assert [t.params for t in second.trials] == [t.params for t in whole.trials]
     assert {t.seconds for t in second.trials} == {1.0, 100.0}
+
+
+def test_a_figure_shows_worth_per_second(clock):
+    from presage.insight import record_of
+    from presage.plots.model import _acquisition
+
+    study = presage.Study(SPACE, seed=0, initial=5, acquisition="eips")
+    study.optimize(objective(clock), trials=8, progress=False)
+    model, x = record_of(study).model(), np.array([[0.2], [0.8]])
+    plain = LogExpectedImprovement().values(model.posterior, x, Context(model.posterior.incumbent()))
+    gained = _acquisition(record_of(study), model, x) - plain
+    assert gained[0] - gained[1] == pytest.approx(np.log(100.0), abs=1.0)

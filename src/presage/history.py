@@ -334,10 +334,10 @@ class History:
         return observe(
             np.array([points[t.number] for t in rows]).reshape(len(rows), len(columns)),
             np.array([self.sign * t.values[0] if t.values else np.nan for t in rows], dtype=float), columns,
-            stddev=np.array([np.nan if t.stddev is None else t.stddev for t in rows], dtype=float),
+            stddev=np.array([t.stddev for t in rows], dtype=float),  # None becomes NaN
             failed=np.array([t.state == "failed" for t in rows], dtype=bool),
             pending=np.array([t.state == "running" for t in rows], dtype=bool),
-            seconds=np.array([np.nan if t.seconds is None else t.seconds for t in rows], dtype=float),
+            seconds=np.array([t.seconds for t in rows], dtype=float),
         )  # fmt: skip
 
 

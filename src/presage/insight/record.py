@@ -122,7 +122,8 @@ class Record:
         return observe(
             np.array([self.history.points[t.number] for t in trials]),
             np.array([self.sign * t.values[0] for t in trials]), columns_of(self.space),
-            stddev=np.array([np.nan if t.stddev is None else t.stddev for t in trials], dtype=float),
+            stddev=np.array([t.stddev for t in trials], dtype=float),  # None becomes NaN
+            seconds=np.array([t.seconds for t in trials], dtype=float),
         )  # fmt: skip
 
 

@@ -146,7 +146,8 @@ def _acquisition(record: Record, model: Model, x: np.ndarray) -> np.ndarray:
         return record.space.project(rng.random((512, record.space.dim)))
 
     context = Context(model.posterior.incumbent(), data.count, data.x[data.mask], candidates)
-    ready = record.proposer.acquisition.prepare(model.posterior, context, rng=np.random.default_rng(0))
+    acquisition = record.proposer.acquisition.informed(data)
+    ready = acquisition.prepare(model.posterior, context, rng=np.random.default_rng(0))
     return ready.values(model.posterior, x, context)
 
 
