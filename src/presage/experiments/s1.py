@@ -154,8 +154,8 @@ def tell_benchmark(traces: dict[str, Any]) -> Told:
         details.append([name, BUDGETS[name][1], *(quartiles(f) if f else "-" for f in found.values())])
     differs = (
         "The thesis gives curves, no numbers: 5,000 samples of a 50-50-50 network and a confidence bound there, 64 "
-        "kept networks of two layers of 32 with log expected improvement here. In 50 repeats both of its failures are "
-        "gone; on Rosenbrock the two are level, and how near the thesis came cannot be read from its figure."
+        "kept networks of 32 and 64 units with log expected improvement and greedy steps here. In 50 repeats both of "
+        "its failures are gone; how near the thesis came cannot be read from its figure."
     )
     head = ("function", "evaluations", *METHODS.values())
     more = "Median distance from the minimum, quartiles in brackets:\n\n" + table(head, details)
