@@ -118,3 +118,12 @@ def test_a_figure_shows_worth_per_second(clock):
     plain = LogExpectedImprovement().values(model.posterior, x, Context(model.posterior.incumbent()))
     gained = _acquisition(record_of(study), model, x) - plain
     assert gained[0] - gained[1] == pytest.approx(np.log(100.0), abs=1.0)
+
+
+def test_times_are_learned_once_for_a_batch(clock, monkeypatch):
+    study = presage.Study(SPACE, seed=0, initial=5, acquisition="eips")
+    study.optimize(objective(clock), trials=6, progress=False)
+    learned = []
+    monkeypatch.setattr(PerSecond, "informed", lambda self, data: learned.append(data.count) or self.base)
+    study.ask(4)
+    assert learned == [6]

@@ -95,8 +95,9 @@ class SometimesGreedy(Unprepared):
         return (ConfidenceBound(0.0) if turn else self.base).prepare(posterior, context, rng=rng)
 
     def _worthwhile(self, posterior: Posterior, points: np.ndarray, context: Context) -> bool:
-        promised = context.best - posterior.marginal(points).moments()[0].min()
-        expected = ExpectedImprovement().values(posterior, points, context).max()
+        law = posterior.marginal(points)
+        promised = context.best - law.moments()[0].min()
+        expected = ExpectedImprovement().score(law, context)[0].max()
         return bool(expected < self.much or promised > self.share * expected)
 
 

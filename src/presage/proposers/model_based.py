@@ -1,7 +1,7 @@
 """Fit a surrogate, maximise an acquisition."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -53,9 +53,10 @@ class ModelBased(Proposer):
         self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator
     ) -> Proposal:
         posterior, state, info = self.fit(state, data, rng=rng)
+        informed = replace(self, acquisition=self.acquisition.informed(data), batch=self._batch)  # once for all points
         chosen, keys, rest = np.empty((0, len(domain.columns))), set[str](), data
         for _ in range(count):
-            points, values = self.ranked(posterior, rest, domain, rng=rng)
+            points, values = informed.ranked(posterior, rest, domain, rng=rng)
             new = domain.fresh(self._apart(points, rest.x[rest.pending]), 1, besides=keys)
             if not len(new):
                 break
