@@ -25,6 +25,7 @@ LAYERS = """
     proposers
     executors storage functions
     history leases
+    effort
     journal suggester
     ledger replay audit
     study

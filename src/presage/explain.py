@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from presage.acquisitions import SometimesGreedy
+from presage.effort import CHEAP, FROM
 from presage.insight import Record, record_of
 from presage.markup import fragment, table
 from presage.observations import Observations
@@ -81,7 +82,9 @@ def explain(study: Any) -> Explanation:
     record = record_of(study)
     data = record.history.observations()
     facts = _facts(record, data)
+    effort = facts["effort"] = record.suggester.effort(record.history)
     proposer = record.suggester.proposer
+    proposer = proposer.quick() if effort == "quick" else proposer
     choices = {"next": _next(record, facts)}
     if isinstance(proposer, ModelBased):
         posterior = None
@@ -97,7 +100,7 @@ def explain(study: Any) -> Explanation:
         choices["surrogate"] = Choice("none", 'As asked for: "random" does not look at values.')
     else:
         choices["proposer"] = Choice(type(proposer).__name__, f"As asked for. {_first_sentence(proposer)}")
-    choices["time"] = _time(facts)
+    choices["time"] = _time(facts, adapts=record.suggester.adapts)
     return Explanation(record.name, facts, choices)
 
 
@@ -270,14 +273,20 @@ def _maximiser(proposer: ModelBased, posterior: Posterior | None, facts: dict[st
     )
 
 
-def _time(facts: dict[str, Any]) -> Choice:
+def _time(facts: dict[str, Any], *, adapts: bool) -> Choice:
     own, theirs = facts["suggestion_seconds"], facts["evaluation_seconds"]
     if own is None or theirs is None:
         return Choice("no figures yet", "There is no trial of the model with a value.")
     share = own / (own + theirs) if own + theirs else 0.0
-    why = (
-        "The same effort whatever an evaluation takes; only when hyperparameters are found anew depends on the values."
-    )
+    if facts["effort"] == "quick":
+        why = "Evaluations take less time than suggestions, and there are many: fewer candidates are looked at."
+    elif adapts:
+        why = (
+            f"The usual effort: more found nothing more, and less is spent from trial {FROM} on, where evaluations "
+            f"take less than {CHEAP:.0%} of a suggestion."
+        )
+    else:
+        why = "The same effort whatever an evaluation takes, since parts were named."
     return Choice(f"{_seconds(own)} for a suggestion, {_seconds(theirs)} for an evaluation ({share:.0%} overhead)", why)
 
 

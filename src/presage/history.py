@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from math import isfinite
 from sys import intern
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from presage.errors import SpaceError, StorageError
 from presage.observations import Observations, columns_of, observe
 from presage.space import Constraint, Space, point_key
 from presage.storage import Event, Storage
-from presage.trial import Failure, Late, Trial
+from presage.trial import Effort, Failure, Late, Trial
 
 FORMAT = 1  # of the events; a later presage reads every earlier one
 PAGE = 2000  # events that are read at once, so that a long study does not lie in memory twice
@@ -172,7 +172,10 @@ class History:
         if type(at) is not float or type(latency) is not float or not isfinite(at + latency):
             at, latency = _number(at), _number(latency)
         source = intern(str(payload["source"]))
-        self._add(number, payload["params"], {"source": source, "suggested": at, "latency": latency})
+        fields = {"source": source, "suggested": at, "latency": latency}
+        if "effort" in payload:
+            fields["effort"] = _effort(payload["effort"])
+        self._add(number, payload["params"], fields)
         self.owners[number] = self.ran_by[number] = owner
         self.handed[number] = 1
 
@@ -360,6 +363,12 @@ def _many_objects() -> Iterator[None]:
 def _number(value: Any) -> float:
     if (type(value) is not float and type(value) is not int) or not isfinite(value):
         raise TypeError(f"a number must be finite, but got {_short(value)}")
+    return value
+
+
+def _effort(value: Any) -> Effort:
+    if value not in get_args(Effort):
+        raise ValueError(f"effort must be one of {get_args(Effort)}, but got {_short(value)}")
     return value
 
 

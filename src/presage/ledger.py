@@ -88,11 +88,14 @@ class Ledger(Journal):
         began, history = time.perf_counter(), self.history
         first = len(history.trials)
         known = self.state() if suggester.learns else {}
-        points, source, state = suggester.choose(history, known, count)
+        effort = suggester.effort(history)
+        points, source, state = suggester.choose(history, known, count, effort=effort)
         if not len(points):
             raise SpaceExhausted(f"every point of the space has been tried or is being tried, {first} trials in all")
         latency = (time.perf_counter() - began) / len(points)
-        mine = {} if settings == history.settings else settings  # another process has others
+        mine = {} if settings == history.settings else {**settings}  # another process has others
+        if effort != "usual":
+            mine["effort"] = effort
         events = [
             {"type": "suggested", "number": first + i, "params": history.space.decode(point), "source": source,
              "seen": history.seq, "owner": lease.owner, "at": time.time(), "latency": round(latency, 6), **mine}

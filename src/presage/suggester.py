@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from presage.effort import affordable
 from presage.errors import StudyError
 from presage.history import History
 from presage.observations import Observations, columns_of, observe
@@ -11,6 +12,7 @@ from presage.proposers.base import Domain, Proposer
 from presage.proposers.random import RandomSearch
 from presage.sobol import sobol
 from presage.space import Space, point_key
+from presage.trial import Effort
 
 if TYPE_CHECKING:
     from presage.acquisitions import Acquisition
@@ -35,10 +37,15 @@ class Suggester:
     def __init__(self, surrogate: "str | Surrogate", acquisition: "str | Acquisition | Proposer"):
         self.proposer = _proposer(surrogate, acquisition)
         self.learns = not isinstance(self.proposer, RandomSearch)
+        self.adapts = surrogate == acquisition == "auto"  # who names a part has it as it is
         self._listed: tuple[Space, np.ndarray, list[str]] | None = None
 
+    def effort(self, history: History) -> Effort:
+        """How much the next suggestion may cost."""
+        return affordable(history) if self.adapts else "usual"
+
     def choose(
-        self, history: History, state: "State", count: int, number: int | None = None
+        self, history: History, state: "State", count: int, number: int | None = None, effort: Effort = "usual"
     ) -> "tuple[np.ndarray, str, State | None]":
         """Points [count, d] (none where the space is used up), their source, and the new state if it changed.
 
@@ -47,6 +54,7 @@ class Suggester:
             state: of the last fit.
             count: how many points.
             number: of the first trial, where others count; by default that of the next trial of the history.
+            effort: how much of it.
         """
         rng = np.random.default_rng([history.header["seed"], len(history.trials) if number is None else number])
         domain = self._domain(history)
@@ -54,7 +62,8 @@ class Suggester:
         informed = history.best is not None
         if not self.learns or (informed and missing <= 0):
             data = history.observations() if self.learns else _nothing(history.space)
-            points, new, info = self.proposer.propose(state, data, domain, count, rng=rng)
+            proposer = self.proposer.quick() if effort == "quick" else self.proposer
+            points, new, info = proposer.propose(state, data, domain, count, rng=rng)
             return points, info["source"], None if new is state else new
         if missing > 0 and informed:
             count = min(count, missing)

@@ -12,6 +12,7 @@ from presage.errors import TrialError
 
 State = Literal["waiting", "running", "paused", "complete", "failed"]
 Answer = Literal["go", "pause", "stop"]
+Effort = Literal["usual", "quick"]
 FailureKind = Literal["error", "invalid", "timeout", "lost", "pruned"]
 
 
@@ -80,6 +81,7 @@ class Trial:
         suggested: when it was last handed out, in seconds since the epoch; None where it never was.
         finished: when it ended, likewise.
         latency: seconds it took to suggest.
+        effort: usual, or quick where many trials had taken next to no time (`presage.effort`).
         late: results of workers that had lost it.
         live: takes what was reported so far, may send it on, and may answer; not part of the record.
         checkpoint: the file in which a training keeps its own state, to begin from where there is one; None where it
@@ -99,6 +101,7 @@ class Trial:
     suggested: float | None = None
     finished: float | None = None
     latency: float = 0.0
+    effort: Effort = "usual"
     late: tuple[Late, ...] = ()
     live: Callable[[list[tuple[int, float]]], Answer | None] | None = field(default=None, repr=False, compare=False)
     checkpoint: Path | None = field(default=None, repr=False, compare=False)
@@ -148,7 +151,7 @@ class Trial:
             "number": self.number, "state": self.state, "value": self.value, "params": self.params,
             "stddev": self.stddev, "metrics": dict(self.metrics), "failure": failure, "source": self.source,
             "attempt": self.attempt, "reports": [list(pair) for pair in self.reports], "suggested": self.suggested,
-            "finished": self.finished, "latency": self.latency,
+            "finished": self.finished, "latency": self.latency, "effort": self.effort,
             "late": [{"attempt": late.attempt, "value": late.value, "counts": late.counts} for late in self.late],
         }  # fmt: skip
 

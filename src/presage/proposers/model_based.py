@@ -71,6 +71,10 @@ class ModelBased(Proposer):
                 chosen = moved
         return Proposal(chosen, state, info)
 
+    def quick(self) -> "ModelBased":
+        """With a quarter of the candidates, of which two are improved."""
+        return replace(self, maximiser=replace(self.maximiser.fewer(4), starts=2))
+
     @property
     def _batch(self) -> Batch:
         if self.batch is not None:
