@@ -63,7 +63,9 @@ def main() -> None:
                 "seconds from trial 200 on": [round(each, 2) for each in spent], "quick": quick,
                 "regret at 200": [float(f"{r:.3g}") for r in at_200], "at the end": [float(f"{r:.3g}") for r in at_end],
             }  # fmt: skip
-            cells_ = f"{np.median(spent):.1f} | {np.median(at_200):.2g} | {np.median(at_end):.2g} | {np.median(quick):g}"
+            cells_ = (
+                f"{np.median(spent):.1f} | {np.median(at_200):.2g} | {np.median(at_end):.2g} | {np.median(quick):g}"
+            )
             print(f"| {name} | {method} | {cells_} |", flush=True)
     write("effort", result)
 

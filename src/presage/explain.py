@@ -141,13 +141,14 @@ def _next(record: Record, facts: dict[str, Any]) -> Choice:
     if isinstance(record.suggester.proposer, RandomSearch):
         return Choice("a random point", "No model is asked.")
     if record.history.best is None:
-        why = f"The first {initial} trials are a Sobol sequence" + (
+        why = f"The first {initial} trials are the middle of the space and a Sobol sequence" + (
             "." if number < initial else ", as long as no value is known."
         )
         return Choice("a point of the initial design", why)
     if number < initial:
         return Choice(
-            f"point {number + 1} of {initial} of the initial design", "A Sobol sequence; the model comes after it."
+            f"point {number + 1} of {initial} of the initial design",
+            "The middle, then a Sobol sequence; then the model.",
         )
     return Choice("a point of the model", f"{number} trials exist, and the initial design of {initial} is over.")
 

@@ -26,6 +26,15 @@ def initial_trials(space: Space) -> int:
     return min(space.dim + 3, 10)
 
 
+def design(seed: int, count: int, dim: int) -> np.ndarray:
+    """The first points of the initial design, [count, dim]: the middle of the cube, then a Sobol sequence.
+
+    The middle costs little where it is poor, and is half as far from where a minimum may be as a point at random: in
+    20 dimensions it was worth more than all other initial points (`presage bench ablate -c no-middle`).
+    """
+    return np.vstack([np.full((1, dim), 0.5), sobol(count - 1, dim, np.random.default_rng([seed, DESIGN]))])
+
+
 class Suggester:
     """Chooses points as a function of (events seen, fit state, seed, trial number) and nothing else.
 
@@ -67,8 +76,8 @@ class Suggester:
             return points, info["source"], None if new is state else new
         if missing > 0 and informed:
             count = min(count, missing)
-        design = np.random.default_rng([history.header["seed"], DESIGN])
-        points = domain.project(sobol(2 * (len(history.trials) + count) + 64, history.space.dim, design))
+        points = design(history.header["seed"], 2 * (len(history.trials) + count) + 64, history.space.dim)
+        points = domain.project(points)
         points = domain.fresh(points[domain.legal(points)], count)
         if not len(points):  # rare legal points, or a space that is nearly used up
             points = RandomSearch().propose({}, _nothing(history.space), domain, count, rng=rng).points

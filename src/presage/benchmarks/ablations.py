@@ -29,13 +29,13 @@ class Variant:
         what: in a few words.
         settings: of the study, given its space; those of the default otherwise.
         together: points asked for at a time.
-        centre: whether the middle of the space is tried first.
+        middle: whether the middle of the space is tried first.
     """
 
     what: str
     settings: Callable[[Space], dict[str, Any]] = _unchanged
     together: int = 1
-    centre: bool = False
+    middle: bool = True
 
 
 def _members(change: Callable[[GaussianProcess], GaussianProcess]) -> Surrogate:
@@ -86,7 +86,7 @@ VARIANTS: dict[str, Variant] = {
     "ei": Variant("EI, not its logarithm", lambda space: {"acquisition": "ei"}),
     "nei": Variant("noisy EI", lambda space: {"acquisition": "nei"}),
     "lcb": Variant("a confidence bound", lambda space: {"acquisition": "lcb"}),
-    "centre": Variant("the middle of the space first", centre=True),
+    "no-middle": Variant("a Sobol sequence alone to begin with", middle=False),
     "few-initial": Variant("3 initial points", lambda space: {"initial": 3}),
     "many-initial": Variant("twice the initial points", lambda space: {"initial": 2 * min(space.dim + 3, 10)}),
     "few-starts": Variant("acquisition climbed from 2 points", _searching(starts=2)),

@@ -12,10 +12,9 @@ from presage.errors import SpaceError
 from presage.history import FORMAT, History
 from presage.integrations import require
 from presage.observations import columns_of, observe
-from presage.sobol import sobol
 from presage.space import Params, Space
 from presage.storage import Event
-from presage.suggester import DESIGN, Suggester, initial_trials
+from presage.suggester import Suggester, design, initial_trials
 from presage.threads import few_threads
 
 require("optuna", "optuna")
@@ -248,7 +247,7 @@ class Follower:
 
 def design_point(seed: int, number: int, dim: int) -> np.ndarray:
     """The point of the initial design for the trial of that number, [dim]."""
-    return sobol(number + 1, dim, np.random.default_rng([seed, DESIGN]))[number]
+    return design(seed, number + 1, dim)[number]
 
 
 def constraints_of(trial: FrozenTrial) -> dict[str, float]:
