@@ -147,8 +147,9 @@ def test_the_first_sobol_point_does_not_depend_on_how_many_dimensions_follow():
 
 def test_parallel_trials_without_a_known_space_follow_one_sequence():
     study = optuna.create_study(sampler=PresageSampler(4))
-    open_trials = [study.ask() for _ in range(8)]
-    points = [[t.suggest_float("a", 0, 1), t.suggest_float("b", 0, 1)] for t in open_trials]
+    open_trials = [study.ask() for _ in range(9)]
+    middle, *points = [[t.suggest_float("a", 0, 1), t.suggest_float("b", 0, 1)] for t in open_trials]
+    assert middle == [0.5, 0.5]
     assert sorted(np.floor(np.array(points)[:, 0] * 8)) == list(range(8))
     assert sorted(np.floor(np.array(points)[:, 1] * 8)) == list(range(8))
 

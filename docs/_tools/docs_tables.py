@@ -126,6 +126,11 @@ def ablations() -> str:
     return (RESULTS / "ablations" / "two_seeds.md").read_text().strip()
 
 
+def ablations_ten() -> str:
+    """The same of the two changes that looked best, on ten seeds."""
+    return (RESULTS / "ablations" / "ten_seeds.md").read_text().strip()
+
+
 def latency_by_n() -> str:
     """What `presage bench latency` wrote."""
     return (RESULTS / "latency" / "latency.md").read_text().strip()

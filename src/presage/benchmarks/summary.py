@@ -115,8 +115,9 @@ def markdown(
     if missing:
         parts.append(f"Left out, since not every method has been run on them: {', '.join(missing)}.")
     used: dict[str, set[str]] = {}
+    told = {(r.problem, seed) for r in runs for seed in r.seeds}
     for r in records:
-        if r["method"] in names and "code" in r.get("versions", {}):
+        if r["method"] in names and (r["problem"], r["seed"]) in told and "code" in r.get("versions", {}):
             used.setdefault(r["method"], set()).add(r["versions"]["code"])
     parts += [
         f"Note: the runs of {name} were made by {len(codes)} different versions of presage."
