@@ -547,8 +547,22 @@ def test_changes_can_be_run(name):
     for _ in range(8):
         params = SMALL.check(session.ask())
         session.tell(params["x"] ** 2 + params["y"])
-    assert (session.study.trials[0].params == {"x": 0.0, "y": 0.0}) == (name != "no-middle")
     assert session.study.trials[-1].source == "model"
+
+
+def test_a_design_with_and_without_the_middle():
+    wide = Space({f"x{i}": Float(0.0, 1.0) for i in range(6)})
+    found = []
+    for method in ("presage", "presage@no-middle"):
+        session = start(method, wide, 9, 0)
+        found.append([])
+        for _ in range(9):
+            found[-1].append(session.ask())
+            session.tell(1.0)
+    middle = dict.fromkeys(wide, 0.5)
+    assert found[0].index(middle) == 1
+    assert middle not in found[1]
+    assert [found[0][0], *found[0][2:]] == found[1][:8]
 
 
 def test_batches_are_asked_for_together():

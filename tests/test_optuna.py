@@ -147,11 +147,23 @@ def test_the_first_sobol_point_does_not_depend_on_how_many_dimensions_follow():
 
 def test_parallel_trials_without_a_known_space_follow_one_sequence():
     study = optuna.create_study(sampler=PresageSampler(4))
-    open_trials = [study.ask() for _ in range(9)]
-    middle, *points = [[t.suggest_float("a", 0, 1), t.suggest_float("b", 0, 1)] for t in open_trials]
-    assert middle == [0.5, 0.5]
+    open_trials = [study.ask() for _ in range(8)]
+    points = [[t.suggest_float("a", 0, 1), t.suggest_float("b", 0, 1)] for t in open_trials]
     assert sorted(np.floor(np.array(points)[:, 0] * 8)) == list(range(8))
     assert sorted(np.floor(np.array(points)[:, 1] * 8)) == list(range(8))
+
+
+def test_a_design_in_many_dimensions_is_that_of_a_study():
+    """The space is known after the first trial, early enough for the middle."""
+    space = Space({f"x{i}": Float(0.0, 1.0) for i in range(6)})
+    study = optuna.create_study(sampler=PresageSampler(4))
+    study.optimize(lambda trial: sum(trial.suggest_float(name, 0.0, 1.0) for name in space), n_trials=5)
+    ours = presage.Study(space, seed=4)
+    for trial in study.trials:
+        mine = ours.ask()
+        assert mine.params == trial.params
+        ours.tell(mine, trial.value)
+    assert study.trials[1].params == dict.fromkeys(space, 0.5)
 
 
 # Running trials, threads, processes.

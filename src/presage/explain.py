@@ -18,6 +18,7 @@ from presage.proposers import ModelBased
 from presage.proposers.batch import Believe, JointImprovement
 from presage.proposers.model_based import FITTED
 from presage.proposers.random import RandomSearch
+from presage.suggester import MANY
 from presage.surrogates import BestOf, Focused, GaussianProcess, Posterior, State, Surrogate
 from presage.surrogates.best_of import CHOSEN, _split
 from presage.surrogates.focused import KNOWN
@@ -141,16 +142,20 @@ def _next(record: Record, facts: dict[str, Any]) -> Choice:
     if isinstance(record.suggester.proposer, RandomSearch):
         return Choice("a random point", "No model is asked.")
     if record.history.best is None:
-        why = f"The first {initial} trials are the middle of the space and a Sobol sequence" + (
+        why = f"The first {initial} trials are a Sobol sequence{_middle(record)}" + (
             "." if number < initial else ", as long as no value is known."
         )
         return Choice("a point of the initial design", why)
     if number < initial:
         return Choice(
             f"point {number + 1} of {initial} of the initial design",
-            "The middle, then a Sobol sequence; then the model.",
+            f"A Sobol sequence{_middle(record)}; the model comes after it.",
         )
     return Choice("a point of the model", f"{number} trials exist, and the initial design of {initial} is over.")
+
+
+def _middle(record: Record) -> str:
+    return ", the middle of the space the second of them" if record.space.dim >= MANY else ""
 
 
 def described(surrogate: Surrogate) -> str:

@@ -53,8 +53,8 @@ class Study:
             processes, random none.
         acquisition: a name (auto, ei, logei, eips, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an
             Acquisition, or a whole Proposer such as `presage.proposers.TrustRegion()`, which brings its own surrogate.
-        initial: trials before the surrogate is asked: the middle of the space, then a Sobol sequence; by default 3
-            more than dimensions, at most 10.
+        initial: trials before the surrogate is asked, drawn from a Sobol sequence (the second of them is the middle of
+            the space where it has five dimensions or more); by default 3 more than dimensions, at most 10.
         seed: makes suggestions repeatable; drawn and stored where left out.
         storage: a Storage, a URL or a file name; memory where left out.
         name: of the study in its storage. An existing one is opened if space and direction match.

@@ -29,7 +29,7 @@ class Variant:
         what: in a few words.
         settings: of the study, given its space; those of the default otherwise.
         together: points asked for at a time.
-        middle: whether the middle of the space is tried first.
+        middle: whether the middle of the space is among the first points.
     """
 
     what: str

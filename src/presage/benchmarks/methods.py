@@ -19,7 +19,7 @@ from presage.benchmarks import peers
 from presage.benchmarks.ablations import Variant, variant
 from presage.errors import PresageError
 from presage.space import Float, Space
-from presage.suggester import design, initial_trials
+from presage.suggester import MANY, design, initial_trials
 from presage.trial import Trial
 
 Params = dict[str, Any]
@@ -80,7 +80,8 @@ class Presage(Session):
                 warm.tell(trial, (trial.params["x"] - 0.3) ** 2)
         self.study = Study(space, seed=seed, **change.settings(space))
         if not change.middle:
-            for point in design(seed, 1 + initial_trials(space), space.dim)[1:]:
+            points = design(seed, 1 + initial_trials(space), space.dim)
+            for point in np.delete(points, 1, axis=0) if space.dim >= MANY else points[:-1]:
                 self.study.enqueue(space.decode(point))
         self.together, self.asked = change.together, deque[Trial]()
         self.versions = peers.versions(("scipy",)) | {"presage": _presage_version(), "code": code()}

@@ -51,7 +51,7 @@ class PresageSampler(BaseSampler):
     """Suggests the params of an Optuna study's trials.
 
     Params that all complete trials share are suggested together; others (conditional ones, those whose range changes)
-    are drawn at random. The first trials are the middle of the space and a Sobol sequence. All trials count: failed
+    are drawn at random. The first trials follow a Sobol sequence. All trials count: failed
     ones say where not to go, constraints have a model each, running trials are pending, pruned ones stand for what they
     would have come to (their last value, moved by what complete trials gained after that step, and no better than the
     best).
