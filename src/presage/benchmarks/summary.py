@@ -111,7 +111,7 @@ def markdown(
     runs, names, missing = select(records, problems, methods)
     seeds = sorted({len(r.seeds) for r in runs})
     counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    parts = [f"{len(runs)} problems, {counted} seeds each, {len(names)} methods."]
+    parts = [f"{len(runs)} problems, {counted} {'seed' if counted == '1' else 'seeds'} each, {len(names)} methods."]
     if missing:
         parts.append(f"Left out, since not every method has been run on them: {', '.join(missing)}.")
     used: dict[str, set[str]] = {}
