@@ -106,6 +106,10 @@ def reported_botorch() -> str:
     return peers("reported_botorch")
 
 
+def reported_all() -> str:
+    return peers("reported_all")
+
+
 def overhead() -> str:
     """Seconds of all suggestions of whole searches, on the problems that both were run on."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}
