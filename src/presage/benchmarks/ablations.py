@@ -127,8 +127,9 @@ def markdown(runs: Sequence[Runs], methods: Sequence[str]) -> str:
         rows.append([f"`{what}`", VARIANTS[what].what, str(ranks[i]), *counts])
     head = ("change", "what", "mean rank (95 %)", "default ahead on", "level on", "behind on")
     lines = [head, ["---"] * len(head), *rows]
+    count = f"{seeds[-1]} seed{'s' * (seeds[-1] != 1)}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     said = (
-        f"{len(runs)} problems of the development list, {seeds[0]} to {seeds[-1]} seeds. Ranks are among all rows, by "
+        f"{len(runs)} problems of the development list, {count}. Ranks are among all rows, by "
         "the least regret at the end. Ahead and behind: the share of seeds won, ties half, by the bootstrap at 95 %."
     )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + f"\n\n{said}\n"
