@@ -29,9 +29,11 @@ def spread(work: Callable[..., T], items: Iterable[tuple[Any, ...]], jobs: int) 
 
 def write(name: str, result: Any, packages: tuple[str, ...] = ("presage", "numpy", "scipy", "cmaes")) -> None:
     """Write a result with the command, the versions and the machine that made it."""
+    from presage.benchmarks.methods import code
+
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     record = {
-        "command": command, "versions": {package: version(package) for package in packages},
+        "command": command, "versions": {package: version(package) for package in packages} | {"code": code()},
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "processor": platform.machine()},
         "threads": os.environ.get("OMP_NUM_THREADS"), "result": result,
     }  # fmt: skip

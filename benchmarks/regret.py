@@ -66,6 +66,7 @@ def run(method: str, problems: list[str], seeds: int, jobs: int, output: Path) -
     """Run what is missing of a method and write it down after every trace."""
     done = json.loads(output.read_text()) if output.exists() else {"traces": {}}
     done |= {"method": method, "versions": versions(method), "cores": os.cpu_count(), "threads": 1}
+    done["command"] = f"python benchmarks/regret.py run {method} --seeds {seeds}"
     missing = [(method, p, s) for s in range(seeds) for p in problems if str(s) not in done["traces"].get(p, {})]
     with ProcessPoolExecutor(jobs) as pool:
         for future in as_completed([pool.submit(_one, job) for job in missing]):
@@ -82,7 +83,12 @@ def versions(method: str) -> dict[str, str]:
     from importlib.metadata import version
 
     names = ["presage", "numpy", "scipy"] if method == "presage" else ["botorch", "gpytorch", "torch"]
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+    found = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    if method == "presage":
+        from presage.benchmarks.methods import code
+
+        found["code"] = code()
+    return found
 
 
 def table(output: Path | None = None) -> None:

@@ -338,7 +338,35 @@ def test_duels():
     assert (even.verdict, even.won.mean) == ("level", 0.5)
     assert measures.duel(runs[0], ["a", "b"], "b").verdict == "behind"
     few = measures.gather(example(seeds=5), ["a", "b"])
-    assert measures.duel(few[0], ["a", "b"], "a").verdict == "level"
+    assert measures.duel(few[0], ["a", "b"], "a").verdict == measures.TOO_FEW
+    assert "too few (6) for verdicts" in markdown(example(seeds=5), methods=["a", "b"], ours="a")
+
+
+@pytest.mark.parametrize(("wins", "losses", "ties", "verdict"), [
+    (14, 5, 1, "level"), (4, 0, 16, "level"), (6, 0, 14, "ahead"), (16, 4, 0, "ahead"), (4, 16, 0, "behind"),
+    (0, 0, 20, "level"),
+])  # fmt: skip
+def test_a_verdict_needs_the_exact_sign_test(wins, losses, ties, verdict):
+    ours = [0.0] * wins + [2.0] * losses + [1.0] * ties
+    rows = [made("p", "b", seed, [4.0, 1.0]) for seed in range(len(ours))]
+    rows += [made("p", "a", seed, [4.0, regret]) for seed, regret in enumerate(ours)]
+    (runs,) = measures.gather(rows, ["a", "b"])
+    assert measures.duel(runs, ["a", "b"], "a").verdict == verdict
+
+
+def test_noisy_problems_tell_what_a_user_would_pick():
+    rows = [
+        {**made("p", m, seed, [3.0, 1.0, 2.0]), "values": [3.0, 2.5, 2.0 + (m == "b")]}
+        for m in "ab"
+        for seed in range(2)
+    ]
+    (runs,) = measures.gather(rows, ["a", "b"])
+    np.testing.assert_array_equal(runs.picked(), [[2.0, 2.0], [1.0, 1.0]])
+    assert "| p | 3 | 2 | 2 | **1** |" in markdown(rows)
+
+
+def test_runs_that_do_not_depend_on_the_seed_are_named():
+    assert "a is one run for all seeds on p" in markdown(example(), methods=["a", "b"])
 
 
 def test_the_rival_is_the_best_other():
@@ -597,7 +625,7 @@ def test_ablations_stay_on_the_development_list(tmp_path, monkeypatch):
 
     monkeypatch.setattr(runner, "run", run)
     said = call("ablate", "--changes", "ei", "-p", "forrester", "-s", "0", "--out", tmp_path).stdout
-    assert "1 problems of the development list, 1 to 1 seeds" in said
+    assert "1 problems of the development list, 1 seed. " in said
     assert "EI, not its logarithm" in (tmp_path / "ablations.md").read_text()
     assert "only, but got 'beale'" in call("ablate", "-p", "beale", "--out", tmp_path, code=1).stderr
     assert "one of free, calm" in call("ablate", "--changes", "no", "--out", tmp_path, code=1).stderr

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from presage.benchmarks.measures import Runs, duel, mean_ranks
+from presage.benchmarks.measures import TOO_FEW, Runs, duel, mean_ranks
 from presage.errors import PresageError
 from presage.kernels import Matern, SquaredExponential, Trend
 from presage.proposers import ModelBased
@@ -122,7 +122,8 @@ def markdown(runs: Sequence[Runs], methods: Sequence[str]) -> str:
             rows.append(["**the default**", "", str(ranks[i]), "", "", ""])
             continue
         verdicts = [duel(r, methods, OURS, among=[name]).verdict for r in runs]
-        counts = [str(verdicts.count(word)) for word in ("ahead", "level", "behind")]
+        judged = any(verdict != TOO_FEW for verdict in verdicts)
+        counts = [str(verdicts.count(word)) if judged else "-" for word in ("ahead", "level", "behind")]
         what = name.partition("@")[2]
         rows.append([f"`{what}`", VARIANTS[what].what, str(ranks[i]), *counts])
     head = ("change", "what", "mean rank (95 %)", "default ahead on", "level on", "behind on")
@@ -130,6 +131,7 @@ def markdown(runs: Sequence[Runs], methods: Sequence[str]) -> str:
     count = f"{seeds[-1]} seed{'s' * (seeds[-1] != 1)}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     said = (
         f"{len(runs)} problems of the development list, {count}. Ranks are among all rows, by "
-        "the least regret at the end. Ahead and behind: the share of seeds won, ties half, by the bootstrap at 95 %."
+        "the least regret at the end. Ahead and behind: the share of seeds won, ties half, by the bootstrap and a sign "
+        "test at 95 %, from six seeds on."
     )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + f"\n\n{said}\n"

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 TIE = 1e-9  # of a problem's scale: regrets nearer than this are rounding, not merit
 DRAWS = 2000  # bootstrap samples
 LEVEL = 0.95  # of confidence intervals
-FEWEST = 6  # seeds for a verdict: with fewer, a method that wins all of them may be as good as the other (p > 0.03)
+TOO_FEW = "too few seeds"
+FEWEST = 6  # seeds for a verdict: with fewer, a method that wins all of them may be as good as the other (p > 0.06)
 
 
 def completed(regret: Sequence[float], trials: int) -> np.ndarray:
@@ -105,12 +107,14 @@ class Runs:
         seeds: what they have in common.
         regret: [methods, seeds, trials].
         seconds: of each suggestion, NaN where a run had ended, [methods, seeds, trials].
+        observed: the values that methods saw, where they have noise, [methods, seeds, trials].
     """
 
     problem: str
     seeds: tuple[int, ...]
     regret: np.ndarray
     seconds: np.ndarray
+    observed: np.ndarray | None = None
 
     @property
     def scale(self) -> float:
@@ -120,6 +124,13 @@ class Runs:
     def best(self, after: int | None = None) -> np.ndarray:
         """Least regret after some evaluations, all of them if left out, [methods, seeds]."""
         return self.regret[:, :, :after].min(axis=2)
+
+    def picked(self) -> np.ndarray:
+        """Regret where the value seen was least, which under noise is not the least regret, [methods, seeds]."""
+        if self.observed is None:
+            return self.best()
+        at = self.observed.argmin(axis=2)
+        return np.take_along_axis(self.regret, at[:, :, None], axis=2)[:, :, 0]
 
     def ranks(self, after: int | None = None) -> np.ndarray:
         """Ranks of the methods for every seed, [methods, seeds]."""
@@ -139,7 +150,12 @@ def gather(records: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list
         trials = max(r["trials"] for row in chosen for r in row)
         regret = [[completed(r["regret"], trials) for r in row] for row in chosen]
         seconds = [[[*r["seconds"], *[np.nan] * (trials - len(r["seconds"]))] for r in row] for row in chosen]
-        found.append(Runs(problem, tuple(common), np.array(regret), np.array(seconds, dtype=float)))
+        observed = None
+        if all("values" in r for row in chosen for r in row):
+            observed = np.array(
+                [[[*r["values"], *[np.inf] * (trials - len(r["values"]))] for r in row] for row in chosen]
+            )
+        found.append(Runs(problem, tuple(common), np.array(regret), np.array(seconds, dtype=float), observed))
     return found
 
 
@@ -180,8 +196,9 @@ class Duel:
         problem: its name.
         rival: the other method with the least median regret, chosen with hindsight.
         won: share of seeds on which the method ends lower, ties counting half, with its interval.
-        verdict: ahead, level or behind: whether the interval is above one half, holds it, or is below; level where
-            there are fewer than FEWEST seeds.
+        verdict: ahead or behind where the interval lies above or below one half and a sign test over the seeds that
+            are not tied agrees at the same level (the bootstrap of few seeds is too sure), level elsewhere; `TOO_FEW`
+            where there are fewer than FEWEST seeds.
     """
 
     problem: str
@@ -210,7 +227,9 @@ def duel(runs: Runs, methods: Sequence[str], ours: str, *, among: Sequence[str] 
     rng = np.random.default_rng(seed)
     drawn = won[rng.integers(len(won), size=(DRAWS, len(won)))].mean(axis=1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    verdict = "ahead" if low > 0.5 else "behind" if high < 0.5 else "level"
+    untied = won[won != 0.5]
+    sure = len(untied) > 0 and binomtest(int(untied.sum()), len(untied)).pvalue < 1 - LEVEL
+    verdict = "ahead" if sure and low > 0.5 else "behind" if sure and high < 0.5 else "level"
     if len(won) < FEWEST:
-        verdict = "level"
+        verdict = TOO_FEW
     return Duel(runs.problem, rival, Interval(float(won.mean()), float(low), float(high)), verdict)

@@ -241,7 +241,7 @@ class BoTorch(Peer):
         self.x = np.empty((0, self.cube.dim))
         self.y: list[float] = []
         engine = torch.quasirandom.SobolEngine(self.cube.dim, scramble=True, seed=task.seed)
-        # BoTorch leaves the initial design to the user; here it is that of presage.
+        # BoTorch leaves the initial design to the user; here it is as large as presage's, choices by their columns.
         self.design = list(engine.draw(min(self.cube.dim + 3, 10)).double().numpy())
 
     def ask(self) -> Params:
@@ -555,11 +555,13 @@ class PyGPGO(Peer):
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")
-                    search.GP.fit(np.array(self.x), -np.array(self.y))
+                    # Equal rows would make its matrix singular ever after, and each point a random one.
+                    x, first = np.unique(np.array(self.x), axis=0, return_index=True)
+                    search.GP.fit(x, -np.array(self.y)[first])
                     search.tau = -min(self.y)
                     search._optimizeAcq()
                 point = search.best if np.isfinite(search.best).all() else None
-            except (np.linalg.LinAlgError, ValueError):  # repeated points, or a matrix that is not finite
+            except (np.linalg.LinAlgError, ValueError):  # points too near each other, or a matrix that is not finite
                 point = None
         if point is None:
             point = np.array(list(search._sampleParam().values()), dtype=float)

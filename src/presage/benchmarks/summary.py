@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from presage.benchmarks.measures import (
+    FEWEST,
+    TOO_FEW,
     Runs,
     area,
     average_regret,
@@ -80,11 +82,11 @@ def _median(values: np.ndarray, form: str) -> str:
     return form.format(middle) if np.isfinite(middle) else "-"
 
 
-def problems_table(runs: Sequence[Runs], methods: Sequence[str]) -> str:
-    """Per problem: the median of the final regret of every method, the least in bold."""
+def problems_table(runs: Sequence[Runs], methods: Sequence[str], *, picked: bool = False) -> str:
+    """Per problem: the median of the final regret of every method, or of what it would pick; the least in bold."""
     rows = []
     for r in runs:
-        medians = np.median(r.best(), axis=1)
+        medians = np.median(r.picked() if picked else r.best(), axis=1)
         cells = [f"**{m:.3g}**" if m <= medians.min() else f"{m:.3g}" for m in medians]
         rows.append([r.problem, str(r.regret.shape[2]), str(len(r.seeds)), *cells])
     return _table(["problem", "trials", "seeds", *methods], rows)
@@ -96,10 +98,14 @@ def duels_table(runs: Sequence[Runs], methods: Sequence[str], ours: str) -> str:
     others = [m for m in methods if re.split("[:@]", m)[0] != family] or [m for m in methods if m != ours]
     found = [duel(r, methods, ours, among=others) for r in runs]
     rows = [[d.problem, d.rival, str(d.won), d.verdict] for d in found]
-    count = {verdict: sum(d.verdict == verdict for d in found) for verdict in ("ahead", "level", "behind")}
-    told = ", ".join(f"{verdict} on {number}" for verdict, number in count.items())
-    good = 1 - count["behind"] / len(found)
-    said = f"{ours} against the best other method of each problem: {told}; level or ahead on {good:.0%}."
+    said = f"{ours} against the best other method of each problem: "
+    judged = [d.verdict for d in found if d.verdict != TOO_FEW]
+    if not judged:
+        said += f"lower on {np.mean([d.won.mean for d in found]):.0%} of the seeds, too few ({FEWEST}) for verdicts."
+    else:
+        told = ", ".join(f"{verdict} on {judged.count(verdict)}" for verdict in ("ahead", "level", "behind"))
+        said += f"{told}; level or ahead on {1 - judged.count('behind') / len(judged):.0%}"
+        said += f" of those with {FEWEST} seeds or more." if len(judged) < len(found) else "."
     return f"{said}\n\n" + _table(["problem", "best other", "seeds won (95 %)", "verdict"], rows)
 
 
@@ -124,6 +130,10 @@ def markdown(
         for name, codes in used.items()
         if len(codes) > 1
     ]
+    for i, name in enumerate(names):
+        same = [r.problem for r in runs if len(r.seeds) > 1 and (r.regret[i] == r.regret[i, :1]).all()]
+        if same:
+            parts.append(f"Note: {name} is one run for all seeds on {', '.join(same)}: it does not depend on them.")
     parts.append(methods_table(runs, names))
     parts.append(
         "Ranks are among these methods by the least regret at the end, averaged over seeds and then problems. Area "
@@ -132,6 +142,12 @@ def markdown(
         "median of all final regrets of a problem."
     )
     parts.append("Median regret at the end:\n\n" + problems_table(runs, names))
+    noisy = [r for r in runs if r.observed is not None]
+    if noisy:
+        parts.append(
+            "Where values have noise, the least regret of all evaluations is not known to a user. Median regret of the "
+            "evaluation with the least value seen:\n\n" + problems_table(noisy, names, picked=True)
+        )
     if ours is not None and len(names) > 1:
         if ours not in names:
             raise PresageError(f"--ours must be one of {', '.join(names)}, but got {ours!r}")
