@@ -39,7 +39,9 @@ def _claims(history: History, claims: set[str]) -> list[str]:
     for claim in sorted(claims):
         kind, _, rest = claim.partition(":")
         number = rest.partition(":")[0]
-        known = kind in ("told", "number", "start") and number.isdigit() and int(number) < len(history.trials)
+        known = kind in ("told", "number", "start") and number.isdigit()
+        # A change of the space claims the number that comes next, which no trial may have yet.
+        known = known and int(number) < len(history.trials) + (kind == "number" and history.spaces > 0)
         if not known or (kind == "told" and claim not in told):
             found.append(f"somebody claimed {claim!r}, which did not happen")
     if history.trials and "number:0" not in claims:

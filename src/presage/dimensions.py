@@ -4,6 +4,7 @@ A continuous axis maps its bounds to 0 and 1. A discrete axis cuts [0, 1] into o
 the centre of its bin, so that a uniform draw on [0, 1] is a fair draw of levels.
 """
 
+import copy
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -349,13 +350,13 @@ class Choice(_Graded):
         return level
 
     def check(self, value: Any) -> Any:
-        return self.options[self._level(value)]
+        return _own(self.options[self._level(value)])
 
     def encode(self, value: Any) -> float:
         return float(self.center(self._level(value)))
 
     def decode(self, u: float) -> Any:
-        return self.options[int(self.bins(np.asarray(u)))]
+        return _own(self.options[int(self.bins(np.asarray(u)))])
 
 
 @dataclass(frozen=True, repr=False)
@@ -379,13 +380,18 @@ class Constant(_Graded):
     def check(self, value: Any) -> Any:
         if json_key(plain(value), "a Constant") != json_key(self.value, "a Constant"):
             raise SpaceError(f"value must be the constant {self.value!r}, but got {value!r}")
-        return self.value
+        return _own(self.value)
 
     def encode(self, value: Any) -> float:
         return 0.5
 
     def decode(self, u: float) -> Any:
-        return self.value
+        return _own(self.value)
+
+
+def _own(value: Any) -> Any:
+    """The value, copied where whoever gets it could change it."""
+    return copy.deepcopy(value) if isinstance(value, list | dict) else value
 
 
 _text = json.JSONEncoder(sort_keys=True, allow_nan=False).encode  # json.dumps would make one for every call

@@ -177,7 +177,7 @@ def _surrogate(
     record: Record, proposer: ModelBased, data: Observations, facts: dict[str, Any]
 ) -> tuple[Posterior, Choice]:
     """What the fit says that the next suggestion would use."""
-    surrogate, state = proposer.surrogate, record.state
+    surrogate, state = proposer.surrogate, record.suggester.own(record.state, record.history)
     asked = record.history.settings["surrogate"]
     rng = np.random.default_rng([record.history.header["seed"], len(record.trials)])
     fitted = int(state[FITTED]) if FITTED in state else 0

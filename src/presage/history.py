@@ -30,7 +30,9 @@ class History:
         header: the payload of the first event.
         settings: surrogate and acquisition as they are now.
         space: the search space as it is now.
+        constraints: of the space, which are callables and not stored; whoever opens a study gives them.
         stored_space: the same as plain data, in which constraints are counted.
+        spaces: how often it was changed.
         trials: by number.
         waiting: numbers of the trials that wait to be handed out (again).
         owners: who has each running trial.
@@ -50,6 +52,7 @@ class History:
         self.settings: dict[str, Any] = {}
         self.space: Space
         self.stored_space: dict[str, Any] = {}
+        self.spaces = 0
         self.trials: list[Trial] = []
         self.waiting: set[int] = set()
         self.owners: dict[int, str] = {}
@@ -61,10 +64,9 @@ class History:
         self.finished = 0
         self.best: int | None = None
         self.since_best = 0
-        self._constraints = tuple(constraints)
+        self.constraints = tuple(constraints)
         self._unseen: int | None = None  # trials from this number on were made in the catching up that is under way
         self._sound = False  # the points of the events that are being taken in were looked at together
-        self._respaced = False  # the space is another than some trials were made in
         self._early: set[int] = set()  # trials that failed before any had a value
         self._points: list[np.ndarray] = []
         self._tried: Counter[str] = Counter()
@@ -135,7 +137,7 @@ class History:
 
     def _take_space(self, stored: dict[str, Any]) -> None:
         self.stored_space = stored
-        self.space = Space.from_json(stored, self._constraints)
+        self.space = Space.from_json(stored, self.constraints if stored["constraints"] else ())
 
     def _on_settings(self, payload: dict[str, Any]) -> None:
         for what in ("surrogate", "acquisition"):
@@ -145,7 +147,7 @@ class History:
 
     def _on_space(self, payload: dict[str, Any]) -> None:
         self._take_space(payload["space"])
-        self._respaced = True
+        self.spaces += 1
         self._points, self._tried, self._tried_upto = [], Counter(), 0
 
     def _add(self, number: Any, params: dict[str, Any], fields: dict[str, Any]) -> None:
@@ -218,8 +220,6 @@ class History:
         fields: dict[str, Any] = {"state": "complete", "values": values}
         if payload.get("stddev") is not None:
             fields["stddev"] = _number(payload["stddev"])
-        if "metrics" in payload:
-            fields["metrics"] = {str(name): _number(value) for name, value in payload["metrics"].items()}
         self._finish(payload, fields)
         self._value(payload["number"], values[0])
 
@@ -235,6 +235,8 @@ class History:
             raise ValueError(f"trial {number} ended before")
         if payload.get("reports"):
             fields["reports"] = [(int(step), _number(value)) for step, value in payload["reports"]]
+        if "metrics" in payload:
+            fields["metrics"] = {str(name): _number(value) for name, value in payload["metrics"].items()}
         if "late" in payload:  # its worker had lost it, and was the first to tell all the same
             value = fields["values"][0] if "values" in fields else None
             fields["late"] = (*trial.late, Late(int(payload["late"]), value, True))
@@ -289,11 +291,17 @@ class History:
 
     def copy(self) -> "History":
         """What is known now, whatever happens to the original."""
-        twin = History(self._constraints)
+        twin = History(self.constraints)
         for name, value in vars(self).items():
             if name != "_take":
                 setattr(twin, name, value.copy() if isinstance(value, list | set | dict) else value)
         return twin
+
+    @property
+    def claim(self) -> str:
+        """What the next trial, or a change of the space before it, claims: of two that saw the same, one comes in."""
+        number = len(self.trials)
+        return f"number:{number}:{self.spaces}" if self.spaces else f"number:{number}"
 
     # What follows from it; computed when first asked for, since many who open a study never ask.
     @property
@@ -307,7 +315,7 @@ class History:
     def tried(self) -> Counter[str]:
         """How often each point was handed out or told, by its key."""
         for trial in self.trials[self._tried_upto :]:
-            params = self.space.complete(trial.params) if self._respaced else trial.params
+            params = self.space.complete(trial.params) if self.spaces else trial.params
             self._tried[point_key(params)] += 1
         self._tried_upto = len(self.trials)
         return self._tried

@@ -20,6 +20,7 @@ SECONDS = 60.0  # without a sign of life, after which a worker counts as lost
 BEATS = 4  # signs of life per lease, so that some may be late
 FRESH = 1.0  # seconds for which an answer about who lives is believed
 Kind = Literal["loop", "hand"]
+_left: set[str] = set()  # owners of this process that forgot a storage which nobody else can look into
 
 
 class Lease:
@@ -54,8 +55,10 @@ class Lease:
         self._storage.renew(self._study, self.owner, 0.0)
 
     def forget(self) -> None:
-        """Show no more signs of life."""
+        """Show no more signs of life; may be called at any moment, by the garbage collector too."""
         self._ended.set()
+        if not self._storage.shared:
+            _left.add(self.owner)
 
     def _beat(self) -> None:
         while not self._ended.wait(self._seconds / BEATS):
@@ -71,7 +74,7 @@ class Lease:
         """Whether whoever has this name will not finish what it was given."""
         if owner == self.owner:
             return False
-        if gone(owner):
+        if owner in _left or gone(owner):
             return True
         now = time.monotonic()
         if owner in self._living and now < self._looked + FRESH:

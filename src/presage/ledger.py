@@ -1,15 +1,17 @@
 """The rules of trials: who may be handed one, whose result counts, what is written when."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from presage.errors import Conflict, SpaceExhausted, StudyError, TrialError
-from presage.history import ACTIONS
+from presage.errors import Conflict, SpaceError, SpaceExhausted, StudyError, TrialError
+from presage.history import ACTIONS, History
 from presage.journal import Arrays, Journal
 from presage.leases import Lease
+from presage.space import Space
 from presage.storage.base import Payload
 from presage.suggester import Suggester
 from presage.trial import Failure, Outcome, Trial
@@ -29,6 +31,7 @@ class Ledger(Journal):
         self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int, needed: Callable[[], bool]
     ) -> list[Trial]:
         """Trials for whoever holds the lease, if they are needed; Conflict where another process was faster."""
+        self._complete_space()
         found = self._resume(lease)
         if found or suggester.learns:
             return found or self._suggest(lease, suggester, settings, count)
@@ -40,8 +43,9 @@ class Ledger(Journal):
             first = len(self.history.trials)
             if self.history.waiting or not needed():
                 raise Conflict("something changed meanwhile")
+            self._complete_space()
             events, _ = self._chosen(lease, suggester, settings, count)
-            return [*events], [f"number:{first}"]
+            return [*events], [self.history.claim]
 
         # Random points are made in no time, and nobody needs to lose a race for a number. A first look at all that was
         # tried does take time, and is taken before others have to wait.
@@ -76,9 +80,9 @@ class Ledger(Journal):
 
     def _suggest(self, lease: Lease, suggester: Suggester, settings: dict[str, Any], count: int) -> list[Trial]:
         """Choose new points and commit them. One number is claimed by one process only; the loser chooses again."""
-        first = len(self.history.trials)
+        first, claim = len(self.history.trials), self.history.claim
         events, state = self._chosen(lease, suggester, settings, count)
-        self.append(events, [f"number:{first}"], state)
+        self.append(events, [claim], state)
         return self.history.trials[first : first + len(events)]
 
     def _chosen(
@@ -91,11 +95,13 @@ class Ledger(Journal):
         effort = suggester.effort(history)
         points, source, state = suggester.choose(history, known, count, effort=effort)
         if not len(points):
-            raise SpaceExhausted(f"every point of the space has been tried or is being tried, {first} trials in all")
+            raise _exhausted(history)
         latency = (time.perf_counter() - began) / len(points)
         mine = {} if settings == history.settings else {**settings}  # another process has others
         if effort != "usual":
             mine["effort"] = effort
+        if count != len(points):  # what is found may depend on how many were looked for
+            mine["asked"] = count
         events = [
             {"type": "suggested", "number": first + i, "params": history.space.decode(point), "source": source,
              "seen": history.seq, "owner": lease.owner, "at": time.time(), "latency": round(latency, 6), **mine}
@@ -107,12 +113,43 @@ class Ledger(Journal):
         """Append events that take trial numbers from the next one on; that number."""
         while True:
             self.sync()
+            self._complete_space()
             number = len(self.history.trials)
             try:
-                self.append(make(number), [f"number:{number}"])
+                self.append(make(number), [self.history.claim])
             except Conflict:
                 continue
             return number
+
+    def change_space(self, space: Space) -> None:
+        """Another space from the next trial on, in which all trials so far must be legal."""
+        while True:
+            self.sync()
+            for trial in self.history.trials:
+                try:
+                    space.complete(trial.params)
+                except SpaceError as error:
+                    raise SpaceError(f"trial {trial.number} must be legal in the new space too: {error}") from None
+            event = {"type": "space", "space": space.to_json(), "at": time.time()}
+            before = self.history.constraints
+            self.history.constraints = space.constraints  # which the event does not hold
+            try:
+                self.append([event], [self.history.claim])
+            except Conflict:  # a trial that was made meanwhile must be legal too
+                self.history.constraints = before
+                continue
+            except BaseException:
+                self.history.constraints = before
+                raise
+            return
+
+    def _complete_space(self) -> None:
+        """StudyError where the space has got constraints that this process does not have."""
+        if len(self.history.space.constraints) != self.history.stored_space["constraints"]:
+            raise StudyError(
+                f"the space of study {self.name!r} has got constraints, which are not stored; "
+                f"open it again with load_study(..., space=)"
+            )
 
     def number(self, trial: Trial | int) -> int:
         """The number of a trial that exists."""
@@ -141,9 +178,9 @@ class Ledger(Journal):
             self.sync()
             raise TrialError(f"a trial is told once, but trial {number} was just told by another process") from None
 
-    def fail(self, number: int, failure: Failure) -> None:
-        """A failure; TrialError where the trial has ended already."""
-        self.finish(number, {"type": "failed", **vars(failure)})
+    def fail(self, number: int, failure: Failure, more: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """A failure with what else is known; TrialError where the trial has ended already."""
+        self.finish(number, {"type": "failed", **vars(failure), **more})
 
     def outcome(self, trial: Trial, outcome: Outcome, lease: Lease | None) -> bool:
         """What an executor made of a trial, if anything; whether that is how the trial ended.
@@ -197,3 +234,13 @@ class Ledger(Journal):
     def note(self, text: str, number: int | None) -> None:
         """Keep a remark, with a trial if a number is given."""
         self.append([{"type": "note", "text": str(text), "number": number, "at": time.time()}])
+
+
+def _exhausted(history: History) -> SpaceError | SpaceExhausted:
+    """Why there is no point to suggest."""
+    size, count = history.space.size, len(history.trials)
+    if size == 0:
+        return SpaceError("some point must satisfy the constraints, but none of the space does; loosen them")
+    if size is None:
+        return SpaceExhausted(f"no point was found that has not been tried or is being tried, {count} trials in all")
+    return SpaceExhausted(f"every point of the space has been tried or is being tried, {count} trials in all")

@@ -79,7 +79,8 @@ def replay(
             raise StudyError(f"the space of study {name!r} has constraints, which are not stored; pass space= again")
         settings = {what: same[0].get(what, history.settings[what]) for what in given}
         suggester = suggesters.setdefault(repr(settings), _suggester(name, settings, given))
-        points, _, new = suggester.choose(history, state, len(same), effort=same[0].get("effort", "usual"))
+        asked, effort = same[0].get("asked", len(same)), same[0].get("effort", "usual")
+        points, _, new = suggester.choose(history, state, asked, effort=effort)
         computed: list[Params | None] = [history.space.decode(point) for point in points]
         computed += [None] * (len(same) - len(computed))
         for payload, mine in zip(same, computed, strict=True):

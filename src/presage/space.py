@@ -1,6 +1,5 @@
 """The search space: the only place where users' values and points of the unit cube meet."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -54,7 +53,7 @@ class Space(Mapping[str, Dimension]):
         if not self.columns:
             raise SpaceError("at least one dimension must be free, but all of them are Constant")
         self._index = {name: column for column, name in enumerate(self.columns)}
-        self._points: list[np.ndarray] | None = None
+        self._points: tuple[bool, list[np.ndarray]] | None = None  # whether they are too many to list, and they
         self._quick = self._quick_checks()
 
     def _quick_checks(self) -> tuple[tuple[str, ...], tuple[type, ...], tuple[tuple[Any, ...], ...]] | None:
@@ -290,20 +289,39 @@ class Space(Mapping[str, Dimension]):
 
     def points(self) -> np.ndarray | None:
         """Every legal point, [size, dim], of a finite space small enough to list; else None."""
-        total = 1
-        for count in self.levels:
-            total *= ENUMERABLE + 1 if count is None else count
-            if total > ENUMERABLE:
-                return None
         if self._points is None:
-            axes = [
-                self[name].center(np.arange(count or 0)) for name, count in zip(self.columns, self.levels, strict=True)
-            ]
-            grid = self.project(np.array(list(itertools.product(*axes))))
-            distinct = np.unique(np.where(np.isnan(grid), -1.0, grid), axis=0)
-            distinct[distinct < 0] = np.nan
-            self._points = [point for point in distinct if self.satisfies(self.decode(point))]
-        return np.array(self._points).reshape(len(self._points), self.dim)
+            grid = self._grid()
+            self._points = (grid is None, [])
+            if grid is not None:
+                self._points[1].extend(point for point in grid if self.satisfies(self.decode(point)))
+        infinite, points = self._points
+        return None if infinite else np.array(points).reshape(len(points), self.dim)
+
+    def _grid(self) -> np.ndarray | None:
+        """Every point, legal or not, [n, dim], cells of absent axes NaN; None where there are too many to list."""
+        grid = np.empty((1, 0))
+        for name in self.columns:
+            present = self._present(name, grid)
+            count = self[name].levels
+            if present.any() and (count is None or present.sum() * count + (~present).sum() > ENUMERABLE):
+                return None
+            values = self[name].center(np.arange(count or 0))
+            whole = np.column_stack([np.repeat(grid[present], len(values), axis=0), np.tile(values, present.sum())])
+            grid = np.vstack([whole, np.column_stack([grid[~present], np.full((~present).sum(), np.nan)])])
+        order = np.lexsort(np.nan_to_num(grid, nan=-1.0).T[::-1])
+        return grid[order]
+
+    def _present(self, name: str, grid: np.ndarray) -> np.ndarray:
+        """In which rows of a grid of the columns before it an axis exists, [n]."""
+        present = np.ones(len(grid), dtype=bool)
+        for parent, levels in self._parents.get(name, {}).items():
+            column = self._index.get(parent)
+            if column is None:  # a Constant, which has one level
+                present &= self._present(parent, grid) & bool(np.isin(0, levels))
+            else:
+                level = self[parent].bins(np.nan_to_num(grid[:, column]))
+                present &= ~np.isnan(grid[:, column]) & np.isin(level, levels)
+        return present
 
     # As plain data.
     def to_json(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The study: asks for points, takes values, and remembers everything."""
 
+import copy
 import math
 import os
 import random
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from presage.errors import Conflict, SpaceError, SpaceExhausted, StorageError, StudyError, TrialError
+from presage.errors import Conflict, SpaceExhausted, StorageError, StudyError, TrialError
 from presage.history import FORMAT, History
 from presage.leases import SECONDS, Lease
 from presage.ledger import Ledger
@@ -242,7 +243,13 @@ class Study:
                     if trials:
                         break
                     raise
-            return [trial.but({"live": Preview(trial.number, self._preview)}) for trial in trials]
+            return [  # what an objective does to its params is its own affair
+                trial.but({
+                    "live": Preview(trial.number, self._preview), "params": copy.deepcopy(trial.params),
+                    "reports": list(trial.reports),
+                })
+                for trial in trials
+            ]  # fmt: skip
 
     def _preview(self, number: int, first: int, reports: list[tuple[int, float]]) -> bool:
         """Store what a running trial has reported, if nobody is at the study just now; a training does not wait."""
@@ -259,10 +266,11 @@ class Study:
 
     def enqueue(self, params: Mapping[str, Any]) -> Trial:
         """Have these params tried next, even if they were tried before."""
-        full = self.space.check(params)
         with self._lock:
             number = self._ledger.add(
-                lambda number: [{"type": "enqueued", "number": number, "params": full, "at": time.time()}]
+                lambda number: [
+                    {"type": "enqueued", "number": number, "params": self.space.check(params), "at": time.time()}
+                ]
             )
             return self._history.trials[number]
 
@@ -284,22 +292,23 @@ class Study:
             number = self._ledger.number(trial)
             if (value is None) == (failed is None):
                 raise TrialError(f"tell takes a value or failed='reason', but got value={value!r}, failed={failed!r}")
+            more: dict[str, Any] = {}
+            if metrics:
+                more["metrics"] = {str(key): usable(number_, f"metric {key!r}") for key, number_ in metrics.items()}
+            if isinstance(trial, Trial) and trial.reports:
+                more["reports"] = [list(pair) for pair in trial.reports]
             if failed is not None:
-                return self._ledger.fail(number, Failure("error", str(failed)))
-            event: dict[str, Any] = {"type": "told"}
+                return self._ledger.fail(number, Failure("error", str(failed)), more)
+            event: dict[str, Any] = {"type": "told", **more}
             if stddev is not None:
                 event["stddev"] = _positive(stddev)
-            if metrics:
-                event["metrics"] = {str(key): usable(number_, f"metric {key!r}") for key, number_ in metrics.items()}
             try:
                 event["values"] = [usable(value)]
             except TrialError as error:
                 number_ = value.item() if getattr(value, "shape", None) == () else value
                 if isinstance(number_, float) and not math.isfinite(number_):
-                    return self._ledger.fail(number, Failure("invalid", str(error)))
+                    return self._ledger.fail(number, Failure("invalid", str(error)), more)
                 raise
-            if isinstance(trial, Trial) and trial.reports:
-                event["reports"] = [list(pair) for pair in trial.reports]
             return self._ledger.finish(number, event)
 
     def tell_outcome(self, trial: Trial, outcome: Outcome, lease: Lease | None = None) -> bool:
@@ -326,23 +335,28 @@ class Study:
         self, params: Iterable[Mapping[str, Any]], values: Iterable[Any], *, stddev: Iterable[float] | None = None
     ) -> list[Trial]:
         """Record data from elsewhere: params with their values, all of them or, on an error, none."""
-        points, numbers = [self.space.check(p) for p in params], [usable(value) for value in values]
+        points = list(params)
+        rows: list[dict[str, Any]] = [{"values": [usable(value)]} for value in values]
         errors = None if stddev is None else [_positive(s) for s in stddev]
-        if len(points) != len(numbers) or (errors is not None and len(errors) != len(points)):
-            raise TrialError(f"params and values must be equally many, but got {len(points)} and {len(numbers)}")
+        if len(points) != len(rows):
+            raise TrialError(f"params and values must be equally many, but got {len(points)} and {len(rows)}")
+        if errors is not None and len(errors) != len(points):
+            raise TrialError(f"stddev must be as many as params, {len(points)}, but got {len(errors)}")
         if not points:
             return []
-        rows: list[dict[str, Any]] = [{"params": p, "values": [v]} for p, v in zip(points, numbers, strict=True)]
         for row, error in zip(rows, errors or (), strict=False):
             row["stddev"] = error
         now = time.time()
+
+        def make(number: int) -> list[dict[str, Any]]:
+            full = [{"params": self.space.check(p), **row} for p, row in zip(points, rows, strict=True)]
+            return [
+                {"type": "added", "number": number + at, "trials": full[at : at + ROWS], "at": now}
+                for at in range(0, len(full), ROWS)
+            ]
+
         with self._lock:
-            first = self._ledger.add(
-                lambda number: [
-                    {"type": "added", "number": number + at, "trials": rows[at : at + ROWS], "at": now}
-                    for at in range(0, len(rows), ROWS)
-                ]
-            )
+            first = self._ledger.add(make)
             return self._history.trials[first : first + len(rows)]
 
     def update_space(self, space: Space) -> None:
@@ -351,15 +365,10 @@ class Study:
         Trials keep their meaning: each must be legal in the new space, and a dimension that they do not have needs a
         `default`, which is the value they had in effect.
         """
+        if not isinstance(space, Space):
+            space = Space(space)
         with self._lock:
-            self._sync()
-            for trial in self._history.trials:
-                try:
-                    space.complete(trial.params)
-                except SpaceError as error:
-                    raise SpaceError(f"trial {trial.number} must be legal in the new space too: {error}") from None
-            self._history._constraints = space.constraints
-            self._ledger.append([{"type": "space", "space": space.to_json(), "at": time.time()}])
+            self._ledger.change_space(space)
 
     # The model.
     def posterior(self) -> "Posterior":

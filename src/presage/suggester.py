@@ -1,5 +1,7 @@
 """Which points a study tries next: an initial design, then what its proposer says."""
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from presage.surrogates import Posterior, State, Surrogate
 
 DESIGN = 0x5EED  # tells the random stream of the initial design apart from those of the trials
+OF = "of"  # in a fit state: for which surrogate, acquisition and space it was found
 MANY = 5  # dimensions from which on the middle of the space is among the first points
 
 
@@ -51,6 +54,8 @@ class Suggester:
         self.learns = not isinstance(self.proposer, RandomSearch)
         self.adapts = surrogate == acquisition == "auto"  # who names a part has it as it is
         self._listed: tuple[Space, np.ndarray, list[str]] | None = None
+        self._names = [x if isinstance(x, str) else type(x).__qualname__ for x in (surrogate, acquisition)]
+        self._mark: tuple[dict[str, Any], np.ndarray] | None = None
 
     def effort(self, history: History) -> Effort:
         """How much the next suggestion may cost."""
@@ -75,8 +80,12 @@ class Suggester:
         if not self.learns or (informed and missing <= 0):
             data = history.observations() if self.learns else _nothing(history.space)
             proposer = self.proposer.quick() if effort == "quick" else self.proposer
-            points, new, info = proposer.propose(state, data, domain, count, rng=rng)
-            return points, info["source"], None if new is state else new
+            own = self.own(state, history)
+            points, new, info = proposer.propose(own, data, domain, count, rng=rng)
+            source, changed = info["source"], None if new is own else {**new, OF: self._mark_of(history)}
+            if not len(points) and self.learns and domain.remaining is None:  # what it looked at has been tried
+                points, source = RandomSearch().propose({}, data, domain, count, rng=rng).points, "random"
+            return points, source, changed
         if missing > 0 and informed:
             count = min(count, missing)
         points = design(history.header["seed"], 2 * (len(history.trials) + count) + 64, history.space.dim)
@@ -94,12 +103,25 @@ class Suggester:
         data = history.observations()
         if not data.count:
             raise StudyError("a surrogate needs at least one value, but none was told yet")
-        model = self.proposer
+        model, state = self.proposer, self.own(state, history)
         if not isinstance(model, ModelBased):
             model, state = ModelBased(), {}
         rng = np.random.default_rng([history.header["seed"], len(history.trials)])
         with few_threads():
             return model.fit(state, data, rng=rng)[0], data
+
+    def own(self, state: "State", history: History) -> "State":
+        """The state where it was left by a suggester like this one in this space; what others learned is of no use."""
+        mine = OF in state and np.array_equal(state[OF], self._mark_of(history))
+        return {name: array for name, array in state.items() if name != OF} if mine else {}
+
+    def _mark_of(self, history: History) -> np.ndarray:
+        """A digest of what a state depends on besides values, [8]."""
+        if self._mark is None or self._mark[0] is not history.stored_space:
+            text = json.dumps([*self._names, history.stored_space], sort_keys=True)
+            digest = hashlib.sha256(text.encode()).digest()[:8]
+            self._mark = history.stored_space, np.frombuffer(digest, dtype=np.uint8)
+        return self._mark[1]
 
     def _domain(self, history: History) -> Domain:
         space, often = history.space, history.header["replicates"]

@@ -221,17 +221,17 @@ class Followed:
 
     def add(self, params: Mapping[str, Any], value: Any = None) -> int:
         """A trial by hand: tried next, or with its value told already; its number."""
-        full = self.history.space.check(params)
         told = None if value is None else usable(value)
         while True:
             self.sync()
             with self.lock:
-                number = len(self.history.trials)
+                full = self.history.space.check(params)
+                number, claim = len(self.history.trials), self.history.claim
             payload: dict[str, Any] = {"type": "enqueued", "number": number, "params": full}
             if told is not None:
                 payload = {"type": "added", "number": number, "trials": [{"params": full, "values": [told]}]}
             try:
-                self._append(payload, [f"number:{number}"])
+                self._append(payload, [claim])
             except Conflict:
                 continue  # a worker took the number; the next one, then
             return number

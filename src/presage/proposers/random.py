@@ -11,6 +11,8 @@ from presage.proposers.base import Domain, Proposal, Proposer
 if TYPE_CHECKING:
     from presage.surrogates.base import State
 
+MORE = (1_000, 10_000, 100_000)  # points that are looked at where fewer had been tried before
+
 
 @dataclass(frozen=True)
 class RandomSearch(Proposer):
@@ -23,4 +25,7 @@ class RandomSearch(Proposer):
             points = rng.permutation(domain.remaining)[:count]
         else:
             points = domain.fresh(domain.random(max(64, 4 * count), rng), count)
+            for drawn in MORE:  # nearly all have been tried
+                if not len(points):
+                    points = domain.fresh(domain.random(drawn, rng), count)
         return Proposal(points, state, {"source": "random"})
