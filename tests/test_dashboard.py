@@ -112,7 +112,7 @@ def test_it_tells_what_the_study_knows(study, port):
     assert told(port, f"/api/trials?name=s&since={rows['seq']}")["rows"] == []
     detail = told(port, "/api/trial?name=s&number=3")
     assert detail["failure"]["message"] == "out of <memory>"
-    assert len(told(port, "/api/curves?name=s")["curves"]) == 11
+    assert len(told(port, "/api/curves?name=s")["curves"]) == 12
     (worker,) = told(port, "/api/workers?name=s")["workers"]
     assert (worker["done"], worker["failed"]) == (11, 1)
 
