@@ -243,13 +243,10 @@ class Study:
                     if trials:
                         break
                     raise
-            return [  # what an objective does to its params is its own affair
-                trial.but({
-                    "live": Preview(trial.number, self._preview), "params": copy.deepcopy(trial.params),
-                    "reports": list(trial.reports),
-                })
+            return [  # what an objective does to its params is its own affair; what it reports is seen at once
+                trial.but({"live": Preview(trial.number, self._preview), "params": copy.deepcopy(trial.params)})
                 for trial in trials
-            ]  # fmt: skip
+            ]
 
     def _preview(self, number: int, first: int, reports: list[tuple[int, float]]) -> bool:
         """Store what a running trial has reported, if nobody is at the study just now; a training does not wait."""
