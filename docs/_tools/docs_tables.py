@@ -130,6 +130,11 @@ def ablations() -> str:
     return (RESULTS / "ablations" / "two_seeds.md").read_text().strip()
 
 
+def ablations_choices() -> str:
+    """Ten choices of the default as it is, on ten seeds."""
+    return (RESULTS / "ablations" / "choices.md").read_text().strip()
+
+
 def ablations_ten() -> str:
     """The same of the two changes that looked best, on ten seeds."""
     return (RESULTS / "ablations" / "ten_seeds.md").read_text().strip()
