@@ -339,7 +339,7 @@ def test_duels():
     assert measures.duel(runs[0], ["a", "b"], "b").verdict == "behind"
     few = measures.gather(example(seeds=5), ["a", "b"])
     assert measures.duel(few[0], ["a", "b"], "a").verdict == measures.TOO_FEW
-    assert "too few (6) for verdicts" in markdown(example(seeds=5), methods=["a", "b"], ours="a")
+    assert "verdicts need 6." in markdown(example(seeds=5), methods=["a", "b"], ours="a")
 
 
 @pytest.mark.parametrize(("wins", "losses", "ties", "verdict"), [

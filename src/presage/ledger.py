@@ -135,13 +135,11 @@ class Ledger(Journal):
             self.history.constraints = space.constraints  # which the event does not hold
             try:
                 self.append([event], [self.history.claim])
-            except Conflict:  # a trial that was made meanwhile must be legal too
+                return
+            except BaseException as error:
                 self.history.constraints = before
-                continue
-            except BaseException:
-                self.history.constraints = before
-                raise
-            return
+                if not isinstance(error, Conflict):  # a trial that was made meanwhile must be legal too
+                    raise
 
     def _complete_space(self) -> None:
         """StudyError where the space has got constraints that this process does not have."""

@@ -267,17 +267,8 @@ class Space(Mapping[str, Dimension]):
         """Legal points next to the given ones, [n, dim]: discrete columns snapped, absent cells NaN. Idempotent."""
         out = np.array(points, dtype=float, ndmin=2)
         out[np.isnan(out)] = 0.5
-        exists: dict[str, np.ndarray] = {}
-        for name, dimension in self._dimensions.items():
-            present = np.ones(len(out), dtype=bool)
-            for parent, levels in self._parents.get(name, {}).items():
-                column = self._index.get(parent)
-                level = np.zeros(len(out), int) if column is None else self[parent].bins(np.nan_to_num(out[:, column]))
-                present &= exists[parent] & np.isin(level, levels)
-            exists[name] = present
-            column = self._index.get(name)
-            if column is not None:
-                out[:, column] = np.where(present, dimension.snap(out[:, column]), np.nan)
+        for column, name in enumerate(self.columns):  # parents come first
+            out[:, column] = np.where(self._present(name, out), self[name].snap(out[:, column]), np.nan)
         return out
 
     # Finite spaces.
@@ -312,7 +303,7 @@ class Space(Mapping[str, Dimension]):
         return grid[order]
 
     def _present(self, name: str, grid: np.ndarray) -> np.ndarray:
-        """In which rows of a grid of the columns before it an axis exists, [n]."""
+        """In which rows of points whose earlier columns are NaN where they are absent an axis exists, [n]."""
         present = np.ones(len(grid), dtype=bool)
         for parent, levels in self._parents.get(name, {}).items():
             column = self._index.get(parent)

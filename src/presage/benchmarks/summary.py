@@ -101,7 +101,7 @@ def duels_table(runs: Sequence[Runs], methods: Sequence[str], ours: str) -> str:
     said = f"{ours} against the best other method of each problem: "
     judged = [d.verdict for d in found if d.verdict != TOO_FEW]
     if not judged:
-        said += f"lower on {np.mean([d.won.mean for d in found]):.0%} of the seeds, too few ({FEWEST}) for verdicts."
+        said += f"lower on {np.mean([d.won.mean for d in found]):.0%} of the seeds; verdicts need {FEWEST}."
     else:
         told = ", ".join(f"{verdict} on {judged.count(verdict)}" for verdict in ("ahead", "level", "behind"))
         said += f"{told}; level or ahead on {1 - judged.count('behind') / len(judged):.0%}"
