@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from presage.acquisitions import (
+    CappedImprovement,
     ConfidenceBound,
     Constrained,
     Context,
@@ -38,6 +39,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 class TestLogExpectedImprovement(AcquisitionSuite):
     def make(self, data):
         return LogExpectedImprovement()
+
+
+class TestCappedImprovement(AcquisitionSuite):
+    def make(self, data):
+        return CappedImprovement()
 
 
 class TestFeasible(AcquisitionSuite):

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, optimize, special, stats
 
 from presage.acquisitions import (
     BY_NAME,
+    CappedImprovement,
     ConfidenceBound,
     Constrained,
     Context,
@@ -27,7 +28,14 @@ from presage.acquisitions import (
     UnderSampled,
     gp_ucb,
 )
-from presage.acquisitions.improvement import log_improvement, log_improvement_t, log_normal, log_student
+from presage.acquisitions.improvement import (
+    NEARLY,
+    log_improvement,
+    log_improvement_t,
+    log_normal,
+    log_student,
+    tangent,
+)
 from presage.surrogates import Marginal
 from presage.testing.acquisitions import AcquisitionSuite, Waves
 from presage.testing.surrogates import central, plain_points, same_slope
@@ -108,7 +116,9 @@ def test_expected_improvement_of_a_student_mixture_is_that_of_quadrature():
 
 
 @pytest.mark.parametrize(
-    "acquisition", [LogExpectedImprovement(), ProbabilityOfImprovement(), ConfidenceBound(), Exploration()], ids=repr
+    "acquisition",
+    [LogExpectedImprovement(), CappedImprovement(), ProbabilityOfImprovement(), ConfidenceBound(), Exploration()],
+    ids=repr,
 )
 def test_student_gradients(acquisition):
     posterior, x, context = StudentWaves(), plain_points(10), Context(0.0)
@@ -117,6 +127,83 @@ def test_student_gradients(acquisition):
         same_slope(
             gradient[:, j], central(lambda h, j=j: acquisition.values(posterior, x + h * np.eye(2)[j], context), 1e-4)
         )
+
+
+# Improvement whose price of spread is capped.
+
+KAPPAS = (0.3, 1.0, 1.5, 3.0)
+
+
+def laws(z, sigma=1.0, df=None):
+    """Laws of f at points that lie z standard scores below the incumbent 0."""
+    z = np.asarray(z, dtype=float)
+    variance = np.broadcast_to(np.square(sigma), z.shape)[None]
+    return Marginal(-z[None] * np.sqrt(variance), variance, np.ones(1), None if df is None else np.array([df]))
+
+
+@pytest.mark.parametrize("kappa", KAPPAS)
+def test_the_tangent_touches_where_kappa_is_given(kappa):
+    def given(z):
+        return stats.norm.pdf(z) / stats.norm.cdf(z)  # = h / h' - z
+
+    root = optimize.brentq(lambda z: given(z) - kappa, -10.0, 10.0, xtol=1e-13)
+    at, log_h, slope = tangent(kappa)
+    h = stats.norm.pdf(root) + root * stats.norm.cdf(root)
+    assert at == pytest.approx(root, abs=1e-9)
+    assert log_h == pytest.approx(math.log(h), abs=1e-8)
+    assert slope == pytest.approx(stats.norm.cdf(root) / h, rel=1e-8)
+
+
+@pytest.mark.parametrize("df", [None, *DF])
+@pytest.mark.parametrize("kappa", KAPPAS)
+def test_capped_improvement_is_expected_improvement_and_below_its_tangent_a_confidence_bound(kappa, df):
+    at, log_h, _ = tangent(kappa, df)
+    above = np.linspace(at, at + 5.0, 30)
+    capped, plain = (
+        one.score(laws(above, df=df), Context(0.0))[0] for one in (CappedImprovement(kappa), LogExpectedImprovement())
+    )
+    assert np.allclose(capped, plain, rtol=0, atol=1e-12)
+    # Below: sigma h(z0) (z + kappa) / (z0 + kappa), that is (kappa sigma - mean) times a constant.
+    z = -kappa + (at + kappa) * np.linspace(NEARLY, 1.0, 30)
+    sigma = np.geomspace(1e-3, 1e3, 30)
+    found = CappedImprovement(kappa).score(laws(z, sigma, df), Context(0.0))[0]
+    bound = sigma * (z + kappa)
+    assert np.allclose(found, np.log(bound) + log_h - math.log(at + kappa), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("df", [None, 1.5, 10.0])
+@pytest.mark.parametrize("kappa", KAPPAS)
+def test_capped_improvement_never_gives_more_than_kappa_of_mean_for_spread(kappa, df):
+    z = np.concatenate([-np.geomspace(1e-3, 1e4, 60), np.linspace(0.0, 8.0, 40)])
+    law = laws(z, 0.7, df)
+    value, by_mean, by_variance = CappedImprovement(kappa).score(law, Context(0.0))
+    given = by_variance[0] * 2.0 * np.sqrt(law.variance[0]) / -by_mean[0]
+    assert np.isfinite(value).all()
+    assert (by_mean < 0.0).all()  # what is lower is worth more, however far out
+    hoped = z > -kappa + NEARLY * (tangent(kappa, df).at + kappa)  # where the tangent has not ended
+    assert (given[hoped] <= kappa + 1e-9).all()
+    assert (np.diff(value[np.argsort(z)]) > 0.0).all()
+    far = LogExpectedImprovement().score(law, Context(0.0))
+    free = far[2][0] * 2.0 * np.sqrt(law.variance[0]) / -far[1][0]
+    assert free.max() > 1e3  # expected improvement itself has no such limit
+
+
+def test_points_of_which_little_is_expected_are_ordered_as_by_the_bound():
+    rng = np.random.default_rng(0)
+    sigma, z = rng.uniform(0.1, 2.0, 200), rng.uniform(-1.45, -1.0, 200)
+    law = laws(z, sigma)
+    capped, bound, plain = (
+        one.score(law, Context(0.0))[0]
+        for one in (CappedImprovement(1.5), ConfidenceBound(1.5), LogExpectedImprovement())
+    )
+    assert (np.argsort(capped) == np.argsort(bound)).all()
+    assert (np.argsort(plain) != np.argsort(bound)).any()
+
+
+@pytest.mark.parametrize("kappa", [0.0, -1.0, math.inf, math.nan])
+def test_a_price_must_be_a_price(kappa):
+    with pytest.raises(ValueError, match="kappa must be finite and at least"):
+        CappedImprovement(kappa)
 
 
 # Probabilities.
@@ -296,7 +383,8 @@ def test_every_public_name_makes_an_acquisition():
     assert {"auto", "ei", "logei", "pi", "lcb", "ucb", "es", "pes", "mes", "kg", "ts", "explore"} <= set(BY_NAME)
     names = {name: type(make()).__name__ for name, make in BY_NAME.items()}
     assert names["mes"] == "MaxValueEntropySearch"
-    assert names["auto"] == "LogExpectedImprovement"
+    assert names["auto"] == names["capped"] == "CappedImprovement"
+    assert names["logei"] == "LogExpectedImprovement"
 
 
 def test_feasible_takes_any_scale():

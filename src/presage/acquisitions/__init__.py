@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 from presage.acquisitions.base import Acquisition, Context, Logarithm, OfJoint, OfMarginal, Unprepared
 from presage.acquisitions.confidence import ConfidenceBound, Exploration, ExploreWhenFlat, SometimesGreedy, gp_ucb
 from presage.acquisitions.feasibility import Feasible
-from presage.acquisitions.improvement import ExpectedImprovement, LogExpectedImprovement, ProbabilityOfImprovement
+from presage.acquisitions.improvement import (
+    CappedImprovement,
+    ExpectedImprovement,
+    LogExpectedImprovement,
+    ProbabilityOfImprovement,
+)
 from presage.acquisitions.wrappers import Adjusted, Constrained, Penalised, PerCost
 from presage.lazy import later
 
@@ -25,11 +30,11 @@ _HOME = {
 }  # fmt: skip
 
 __all__ = [
-    "Acquisition", "Adjusted", "BY_NAME", "ConfidenceBound", "Constrained", "Context", "EntropySearch",
-    "ExpectedImprovement", "Exploration", "ExploreWhenFlat", "Feasible", "JointEntropySearch", "KnowledgeGradient",
-    "LogExpectedImprovement", "Logarithm", "MaxValueEntropySearch", "NoisyExpectedImprovement", "OfJoint", "OfMarginal",
-    "Penalised", "PerCost", "PerSecond", "PredictiveEntropySearch", "ProbabilityOfImprovement", "SometimesGreedy",
-    "ThompsonSampling", "UnderSampled", "Unprepared", "gp_ucb",
+    "Acquisition", "Adjusted", "BY_NAME", "CappedImprovement", "ConfidenceBound", "Constrained", "Context",
+    "EntropySearch", "ExpectedImprovement", "Exploration", "ExploreWhenFlat", "Feasible", "JointEntropySearch",
+    "KnowledgeGradient", "LogExpectedImprovement", "Logarithm", "MaxValueEntropySearch", "NoisyExpectedImprovement",
+    "OfJoint", "OfMarginal", "Penalised", "PerCost", "PerSecond", "PredictiveEntropySearch",
+    "ProbabilityOfImprovement", "SometimesGreedy", "ThompsonSampling", "UnderSampled", "Unprepared", "gp_ucb",
 ]  # fmt: skip
 
 
@@ -45,7 +50,8 @@ def _later(name: str) -> Callable[[], Acquisition]:
 
 
 BY_NAME: dict[str, Callable[[], Acquisition]] = {
-    "auto": LogExpectedImprovement,
+    "auto": CappedImprovement,
+    "capped": CappedImprovement,
     "ei": ExpectedImprovement,
     "logei": LogExpectedImprovement,
     "eips": _later("PerSecond"),

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from presage.acquisitions import Acquisition, Context, ExpectedImprovement, Feasible, LogExpectedImprovement
+from presage.acquisitions import (
+    Acquisition,
+    CappedImprovement,
+    Context,
+    ExpectedImprovement,
+    Feasible,
+    LogExpectedImprovement,
+)
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.batch import Batch, Believe, JointImprovement
@@ -32,7 +39,7 @@ class ModelBased(Proposer):
     """
 
     surrogate: Surrogate = field(default_factory=automatic)
-    acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
+    acquisition: Acquisition = field(default_factory=CappedImprovement)
     maximiser: Maximiser = field(default_factory=Maximiser)
     batch: Batch | None = None
     apart: float = 0.0
@@ -79,7 +86,7 @@ class ModelBased(Proposer):
     def _batch(self) -> Batch:
         if self.batch is not None:
             return self.batch
-        of_improvement = isinstance(self.acquisition, ExpectedImprovement | LogExpectedImprovement)
+        of_improvement = isinstance(self.acquisition, CappedImprovement | ExpectedImprovement | LogExpectedImprovement)
         return JointImprovement() if of_improvement and not self.apart else Believe()
 
     def ranked(
