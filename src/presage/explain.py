@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from presage.acquisitions import CappedImprovement, SometimesGreedy
+from presage.acquisitions import SometimesGreedy
 from presage.effort import CHEAP, FROM
 from presage.insight import Record, record_of
 from presage.markup import fragment, table
@@ -27,8 +27,8 @@ from presage.threads import few_threads
 __all__ = ["Choice", "Explanation", "explain"]
 
 IMPROVEMENT = (
-    "How much better than the best a point is expected to be, on a log scale, and where little is expected anywhere a "
-    "confidence bound {kappa:g} standard deviations wide: the far tail of a fitted law is not to be trusted."
+    "How much better than the best a point may be, on a log scale: where that is next to nothing everywhere, slopes "
+    "still say where to go."
 )
 NOISY = 0.05  # noise, in standard deviations of the values, from which on it is worth a word
 
@@ -226,9 +226,7 @@ def _densities(surrogate: BestOf, state: State, data: Observations) -> list[floa
 def _acquisition(record: Record, proposer: ModelBased, facts: dict[str, Any]) -> Choice:
     asked = record.history.settings["acquisition"]
     acquisition = proposer.acquisition
-    said = ["As asked for."] if asked != "auto" else []
-    if asked == "auto" and isinstance(acquisition, CappedImprovement):
-        said.append(IMPROVEMENT.format(kappa=acquisition.kappa))
+    said = ["As asked for."] if asked != "auto" else [IMPROVEMENT]
     if asked == "auto" and isinstance(acquisition, SometimesGreedy):
         said.append(
             "Sampled networks differ away from the data for long, so every second point is where their mean is least, "

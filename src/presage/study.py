@@ -52,7 +52,7 @@ class Study:
         direction: minimize or maximize.
         surrogate: a name (see presage.surrogates.BY_NAME) or a Surrogate; auto takes the better of two Gaussian
             processes, random none.
-        acquisition: a name (auto, ei, logei, eips, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an
+        acquisition: a name (auto, ei, logei, capped, eips, nei, pi, lcb, ucb, es, pes, mes, jes, kg, ts, explore), an
             Acquisition, or a whole Proposer such as `presage.proposers.TrustRegion()`, which brings its own surrogate.
         initial: trials before the surrogate is asked, drawn from a Sobol sequence (the second of them is the middle of
             the space where it has five dimensions or more); by default 3 more than dimensions, at most 10.

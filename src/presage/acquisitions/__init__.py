@@ -50,7 +50,7 @@ def _later(name: str) -> Callable[[], Acquisition]:
 
 
 BY_NAME: dict[str, Callable[[], Acquisition]] = {
-    "auto": CappedImprovement,
+    "auto": LogExpectedImprovement,
     "capped": CappedImprovement,
     "ei": ExpectedImprovement,
     "logei": LogExpectedImprovement,

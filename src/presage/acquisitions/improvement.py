@@ -128,16 +128,17 @@ class LogExpectedImprovement(OfMarginal):
 
 @dataclass(frozen=True)
 class CappedImprovement(OfMarginal):
-    """Log expected improvement that gives at most kappa of mean for a unit of spread; what "auto" stands for.
+    """Log expected improvement that gives at most kappa of mean for a unit of spread: it finishes the basin it is in.
 
     E[max(best - f, 0)] = sigma h(z), z = (best - mean) / sigma, gives up h(z) / h'(z) - z of mean for a unit of sigma.
-    That grows like -z: the less a search has to hope for, the more it trusts the tail of a law that was fitted to a
-    few dozen values. So h is followed down to z0, where kappa is given, and its tangent there below,
+    That grows like -z: the less is left to gain, the further away expected improvement looks. So h is followed down to
+    z0, where kappa is given, and its tangent there below,
 
         sigma h(z0) (z + kappa) / (z0 + kappa) for z < z0,
 
     which is a confidence bound kappa wide. Near -kappa, where a tangent ends, its logarithm goes on in a straight
-    line, so that slopes still say where to go. (What the cap is worth: `presage bench ablate -c logei`.)
+    line, so that slopes still say where to go. Functions of one basin are found to more decimals; a search that is
+    in the wrong basin stays there, which is why it is not the default (docs/benchmarks.md).
 
     Args:
         kappa: what is given at most.

@@ -83,7 +83,7 @@ VARIANTS: dict[str, Variant] = {
     "gp-mcmc": Variant("hyperparameters sampled", lambda space: {"surrogate": "gp-mcmc"}),
     "neural": Variant('surrogate "neural"', lambda space: {"surrogate": "neural"}),
     "hmc": Variant("networks sampled by HMC", lambda space: {"surrogate": "hmc"}),
-    "logei": Variant("log EI, not capped", lambda space: {"acquisition": "logei"}),
+    "capped": Variant("EI with a cap on what spread is worth", lambda space: {"acquisition": "capped"}),
     "ei": Variant("EI, not its logarithm", lambda space: {"acquisition": "ei"}),
     "nei": Variant("noisy EI", lambda space: {"acquisition": "nei"}),
     "lcb": Variant("a confidence bound", lambda space: {"acquisition": "lcb"}),

@@ -111,9 +111,7 @@ def trace(method: str, name: str, seed: int) -> dict[str, Any]:
     space, f, _ = problem(name)
     given = start(name, seed)
     wall, processor = time.perf_counter(), time.process_time()
-    # What the records were made with: over processes "auto" was log expected improvement then.
-    acquisition = "logei" if method in ("gp", "auto") else "auto"
-    study = Study(space, seed=seed, initial=len(given), surrogate=surrogate(method), acquisition=acquisition)
+    study = Study(space, seed=seed, initial=len(given), surrogate=surrogate(method))
     for point in given:
         study.enqueue(space.decode(point))
     with warnings.catch_warnings(record=True) as said:

@@ -39,7 +39,7 @@ class ModelBased(Proposer):
     """
 
     surrogate: Surrogate = field(default_factory=automatic)
-    acquisition: Acquisition = field(default_factory=CappedImprovement)
+    acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
     maximiser: Maximiser = field(default_factory=Maximiser)
     batch: Batch | None = None
     apart: float = 0.0
