@@ -17,7 +17,7 @@ from presage.benchmarks.methods import Elsewhere, MissingPeer, check, start
 from presage.benchmarks.problem import KINDS
 from presage.benchmarks.problems import DEVELOPMENT, LISTS, PROBLEMS, REPORTED, TUNING, choose
 from presage.benchmarks.runner import Job, play
-from presage.benchmarks.summary import markdown, select
+from presage.benchmarks.summary import markdown, select, two_by_two
 from presage.cli._app import app
 from presage.cli.bench import pythons_of, seeds_of
 from presage.errors import PresageError
@@ -384,6 +384,21 @@ def test_markdown_says_what_is_left_out():
         markdown(example(), methods=["a", "z"])
 
 
+def test_two_by_two_uses_the_seeds_of_each_pair():
+    rows = [row for row in example() if row["method"] != "c" or row["seed"] < 3]
+    rows += [made("p", "d", seed, [4.0, 1.0]) for seed in range(6)]
+    told = {
+        line.split(" | ")[0].strip("| "): line for line in two_by_two(rows, [], [], "a").splitlines() if line[:1] == "|"
+    }
+    assert told["b"].startswith("| b | 2 | 8 | 16 | 12 | 0 | 4 | 0.75 (")
+    assert told["b"].endswith("| 1 | 1 | 0 |")
+    assert told["c"] == "| c | 1 | 3 | 3 | 3 | 0 | 0 | 1.00 (1.00 to 1.00) | - | - | - |"  # too few for a verdict
+    assert told["d"] == "| d | 1 | 6 | 6 | 0 | 6 | 0 | 0.50 (0.50 to 0.50) | 0 | 1 | 0 |"
+    assert list(told)[2:] == ["d", "b", "c"]  # the nearest rival first
+    with pytest.raises(PresageError, match="--ours must be one of b, c"):
+        two_by_two(rows, [], ["b", "c"], "a")
+
+
 def test_versions_are_told_of_runs_in_the_table_only():
     rows = [{**row, "versions": {"code": f"{row['problem']}-{row['seed'] // 4}"}} for row in example()]
     assert "the runs of a were made by 4 different versions" in markdown(rows, methods=["a", "b"], ours="a")
@@ -496,6 +511,8 @@ def test_run_table_and_plot(tmp_path):
     assert "4 of them there already" in call(*wanted).stderr
     said = call("table", "--out", tmp_path / "b", "--list", "development").stdout
     assert "1 problems, 2 seeds each, 2 methods." in said
+    said = call("table", "--out", tmp_path / "b", "--two-by-two", "--ours", "sobol").stdout
+    assert "| random | 1 | 2 | 2 | " in said
     call("plot", "--out", tmp_path / "b", "--to", tmp_path / "figures")
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"regrets.png", "ranks.png"}
 

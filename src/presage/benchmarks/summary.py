@@ -109,6 +109,45 @@ def duels_table(runs: Sequence[Runs], methods: Sequence[str], ours: str) -> str:
     return f"{said}\n\n" + _table(["problem", "best other", "seeds won (95 %)", "verdict"], rows)
 
 
+def two_by_two(records: Sequence[Mapping[str, Any]], problems: Sequence[str], methods: Sequence[str], ours: str) -> str:
+    """One method against each other one, on whatever seeds the two have in common: for peers that have few."""
+    rows = []
+    _, names, _ = select(records, problems, methods)
+    if ours not in names:
+        raise PresageError(f"--ours must be one of {', '.join(names)}, but got {ours!r}")
+    for other in (name for name in names if name != ours):
+        runs, pair, _ = select(records, problems, [ours, other])
+        ranks = np.concatenate([r.ranks()[0] for r in runs])
+        mean = mean_ranks(runs)[0]
+        seeds = sorted({len(r.seeds) for r in runs})
+        verdicts = [duel(r, pair, ours).verdict for r in runs]
+        judged = len(runs) - verdicts.count(TOO_FEW)
+        counts = [str(verdicts.count(word)) if judged else "-" for word in ("ahead", "level", "behind")]
+        won = [str((ranks == rank).sum()) for rank in (1.0, 1.5, 2.0)]
+        share = f"{2 - mean.mean:.2f} ({2 - mean.high:.2f} to {2 - mean.low:.2f})"
+        many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        rows.append((mean.mean, [other, str(len(runs)), many, str(len(ranks)), *won, share, *counts]))
+    header = [
+        "against",
+        "problems",
+        "seeds",
+        "runs",
+        "lower",
+        "tied",
+        "higher",
+        "share (95 %)",
+        "ahead",
+        "level",
+        "behind",
+    ]
+    said = (
+        f"{ours} against one other method at a time, on the seeds that both have, by the least regret at the end. The "
+        "share is of runs won, ties half, its interval from drawing problems and seeds within them; ahead, level and "
+        f"behind count problems with {FEWEST} seeds or more."
+    )
+    return _table(header, [row for _, row in sorted(rows, reverse=True)]) + f"\n\n{said}\n"
+
+
 def markdown(
     records: Sequence[Mapping[str, Any]], problems: Sequence[str] = (), methods: Sequence[str] = (),
     ours: str | None = None,
@@ -155,4 +194,4 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-__all__ = ["markdown", "select"]
+__all__ = ["markdown", "select", "two_by_two"]

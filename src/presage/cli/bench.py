@@ -188,18 +188,25 @@ def table(
     ours: Annotated[
         str, typer.Option("--ours", metavar="METHOD", help="Whom to compare with the best other one.")
     ] = "presage",
+    pairs: Annotated[
+        bool, typer.Option("--two-by-two", help="It against each other one, on the seeds that the two have in common.")
+    ] = False,
 ) -> None:  # fmt: skip
     """Tell the results as Markdown: ranks with confidence intervals, regrets, seconds, who is ahead of whom.
 
-    Example:
+    Examples:
       presage bench table --out bench > results.md
+      presage bench table --out bench --two-by-two
     """
     from presage.benchmarks.problems import choose
     from presage.benchmarks.records import read
-    from presage.benchmarks.summary import markdown
+    from presage.benchmarks.summary import markdown, two_by_two
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     found = read(out)
+    if pairs:
+        typer.echo(two_by_two(found, [p.name for p in choose(problems)] if problems else [], names, ours), nl=False)
+        return
     one = ours if any(r["method"] == ours for r in found) and (not names or ours in names) else None
     typer.echo(markdown(found, [p.name for p in choose(problems)] if problems else [], names, one), nl=False)
 
