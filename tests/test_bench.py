@@ -388,15 +388,18 @@ def test_two_by_two_uses_the_seeds_of_each_pair():
     rows = [row for row in example() if row["method"] != "c" or row["seed"] < 3]
     rows += [made("p", "d", seed, [4.0, 1.0]) for seed in range(6)]
     told = {
-        line.split(" | ")[0].strip("| "): line for line in two_by_two(rows, [], [], "a").splitlines() if line[:1] == "|"
+        line.split(" | ")[0].strip("| "): line
+        for line in two_by_two(measures.pairs(rows, list("abcde"), "a"), "a").splitlines()
+        if line[:1] == "|"
     }
     assert told["b"].startswith("| b | 2 | 8 | 16 | 12 | 0 | 4 | 0.75 (")
     assert told["b"].endswith("| 1 | 1 | 0 |")
     assert told["c"] == "| c | 1 | 3 | 3 | 3 | 0 | 0 | 1.00 (1.00 to 1.00) | - | - | - |"  # too few for a verdict
     assert told["d"] == "| d | 1 | 6 | 6 | 0 | 6 | 0 | 0.50 (0.50 to 0.50) | 0 | 1 | 0 |"
-    assert list(told)[2:] == ["d", "b", "c"]  # the nearest rival first
-    with pytest.raises(PresageError, match="--ours must be one of b, c"):
-        two_by_two(rows, [], ["b", "c"], "a")
+    assert list(told)[2:] == ["d", "b", "c"]  # the nearest rival first; with e it has nothing in common
+    # Seeds 0 to 3 with b, 4 to 7 with c: no seed is common to all three.
+    apart = [row for row in rows if row["method"] == "a" or (row["method"] == "b") == (row["seed"] < 4)]
+    assert [pair.seeds for pair in measures.pairs(apart, list("abd"), "a")] == [(2, 2), (4, 4)]
 
 
 def test_versions_are_told_of_runs_in_the_table_only():
@@ -513,6 +516,9 @@ def test_run_table_and_plot(tmp_path):
     assert "1 problems, 2 seeds each, 2 methods." in said
     said = call("table", "--out", tmp_path / "b", "--two-by-two", "--ours", "sobol").stdout
     assert "| random | 1 | 2 | 2 | " in said
+    call("plot", "--out", tmp_path / "b", "--two-by-two", "--ours", "sobol", "--to", tmp_path / "pairs")
+    assert [path.name for path in (tmp_path / "pairs").iterdir()] == ["shares.png"]
+    assert "--ours must be one of" in call("table", "--out", tmp_path / "b", "--two-by-two", code=1).stderr
     call("plot", "--out", tmp_path / "b", "--to", tmp_path / "figures")
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"regrets.png", "ranks.png"}
 

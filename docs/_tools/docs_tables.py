@@ -110,6 +110,11 @@ def reported_all() -> str:
     return peers("reported_all")
 
 
+def two_by_two() -> str:
+    """presage against one other method at a time, as `presage bench table --two-by-two` told it."""
+    return (RESULTS / "bench" / "two_by_two.md").read_text().strip()
+
+
 def overhead() -> str:
     """Seconds of all suggestions of whole searches, on the problems that both were run on."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from presage.benchmarks.measures import Runs, minimum_regret
+from presage.benchmarks.measures import Pair, Runs, minimum_regret
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,4 +58,22 @@ def rank_curves(runs: Sequence[Runs], methods: Sequence[str]) -> "Figure":
     left.set(xlabel="share of the budget", ylabel="mean rank")
     left.legend(fontsize=7)
     right.set(xlabel="seconds per suggestion", ylabel="mean rank at the end", xscale="log")
+    return figure
+
+
+def shares(pairs: Sequence[Pair], ours: str) -> "Figure":
+    """The share of runs that a method wins from each other one, with its interval."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 0.9 + 0.3 * len(pairs)), layout="constrained")
+    axis = figure.subplots()
+    for row, pair in enumerate(reversed(pairs)):
+        share = pair.share
+        axis.plot([share.low, share.high], [row, row], color="C0", linewidth=4, alpha=0.35, solid_capstyle="butt")
+        axis.plot(share.mean, row, "o", color="C0")
+    axis.axvline(0.5, color="0.6", linewidth=1)
+    labels = [f"{pair.other} ({pair.lower + pair.tied + pair.higher} runs)" for pair in reversed(pairs)]
+    axis.set_yticks(range(len(pairs)), labels, fontsize=8)
+    axis.set(xlim=(0.0, 1.0), xlabel=f"share of runs in which {ours} ends lower, ties half, 95 %")
+    axis.spines[["top", "right"]].set_visible(False)
     return figure

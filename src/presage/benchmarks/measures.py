@@ -3,6 +3,7 @@
 Regret is how far a value without noise lies above the minimum. Arrays of runs have one row per seed, [seeds, trials].
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from scipy.stats import binomtest
 TIE = 1e-9  # of a problem's scale: regrets nearer than this are rounding, not merit
 DRAWS = 2000  # bootstrap samples
 LEVEL = 0.95  # of confidence intervals
+VERDICTS = ("ahead", "level", "behind")
 TOO_FEW = "too few seeds"
 FEWEST = 6  # seeds for a verdict: with fewer, a method that wins all of them may be as good as the other (p > 0.06)
 
@@ -233,3 +235,43 @@ def duel(runs: Runs, methods: Sequence[str], ours: str, *, among: Sequence[str] 
     if len(won) < FEWEST:
         verdict = TOO_FEW
     return Duel(runs.problem, rival, Interval(float(won.mean()), float(low), float(high)), verdict)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One method against one other on all problems, on whatever seeds the two have in common.
+
+    Attributes:
+        other: the other method.
+        problems: how many they share.
+        seeds: the fewest and the most of a problem.
+        lower, tied, higher: how many runs end so.
+        share: of runs won, every problem counting alike, ties half.
+        verdicts: how many problems with enough seeds have each.
+    """
+
+    other: str
+    problems: int
+    seeds: tuple[int, int]
+    lower: int
+    tied: int
+    higher: int
+    share: Interval
+    verdicts: Counter[str]
+
+
+def pairs(records: Sequence[Mapping[str, Any]], methods: Sequence[str], ours: str) -> list[Pair]:
+    """A method against each of the others it shares seeds with, the one it wins least from first."""
+    found = []
+    for other in (name for name in methods if name != ours):
+        runs = gather(records, [ours, other])
+        if not runs:
+            continue
+        rank, ends = mean_ranks(runs)[0], np.concatenate([r.ranks()[0] for r in runs])
+        counts = [len(r.seeds) for r in runs]
+        verdicts = Counter(duel(r, [ours, other], ours).verdict for r in runs)
+        del verdicts[TOO_FEW]
+        lower, tied, higher = (int((ends == place).sum()) for place in (1.0, 1.5, 2.0))
+        share = Interval(2.0 - rank.mean, 2.0 - rank.high, 2.0 - rank.low)
+        found.append(Pair(other, len(runs), (min(counts), max(counts)), lower, tied, higher, share, verdicts))
+    return sorted(found, key=lambda pair: pair.share.mean)

@@ -9,6 +9,8 @@ import numpy as np
 from presage.benchmarks.measures import (
     FEWEST,
     TOO_FEW,
+    VERDICTS,
+    Pair,
     Runs,
     area,
     average_regret,
@@ -22,16 +24,24 @@ from presage.benchmarks.measures import (
 from presage.errors import PresageError
 
 
-def select(
+def named(
     records: Sequence[Mapping[str, Any]], problems: Sequence[str], methods: Sequence[str]
-) -> tuple[list[Runs], list[str], list[str]]:
-    """Runs of some problems and methods (of all, where none are named), the methods, and problems left out."""
+) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Records of some problems, and the methods asked for, all of them where none are named."""
     chosen = [r for r in records if not problems or r["problem"] in problems]
     there = list(dict.fromkeys(r["method"] for r in chosen))
     names = list(methods) or sorted(there, key=lambda m: (not m.startswith("presage"), m))
     absent = [name for name in names if name not in there]
     if absent or not names:
         raise PresageError(f"results must hold every method asked for, but have {there}, not {absent}")
+    return chosen, names
+
+
+def select(
+    records: Sequence[Mapping[str, Any]], problems: Sequence[str], methods: Sequence[str]
+) -> tuple[list[Runs], list[str], list[str]]:
+    """Runs of some problems and methods (of all, where none are named), the methods, and problems left out."""
+    chosen, names = named(records, problems, methods)
     runs = gather(chosen, names)
     if not runs:
         raise PresageError("no problem has a seed that every method was run on; name fewer methods")
@@ -103,49 +113,28 @@ def duels_table(runs: Sequence[Runs], methods: Sequence[str], ours: str) -> str:
     if not judged:
         said += f"lower on {np.mean([d.won.mean for d in found]):.0%} of the seeds; verdicts need {FEWEST}."
     else:
-        told = ", ".join(f"{verdict} on {judged.count(verdict)}" for verdict in ("ahead", "level", "behind"))
+        told = ", ".join(f"{verdict} on {judged.count(verdict)}" for verdict in VERDICTS)
         said += f"{told}; level or ahead on {1 - judged.count('behind') / len(judged):.0%}"
         said += f" of those with {FEWEST} seeds or more." if len(judged) < len(found) else "."
     return f"{said}\n\n" + _table(["problem", "best other", "seeds won (95 %)", "verdict"], rows)
 
 
-def two_by_two(records: Sequence[Mapping[str, Any]], problems: Sequence[str], methods: Sequence[str], ours: str) -> str:
-    """One method against each other one, on whatever seeds the two have in common: for peers that have few."""
+def two_by_two(pairs: Sequence[Pair], ours: str) -> str:
+    """One method against each other one, on whatever seeds the two have in common."""
+    header = ["against", "problems", "seeds", "runs", "lower", "tied", "higher", "share (95 %)", *VERDICTS]
     rows = []
-    _, names, _ = select(records, problems, methods)
-    if ours not in names:
-        raise PresageError(f"--ours must be one of {', '.join(names)}, but got {ours!r}")
-    for other in (name for name in names if name != ours):
-        runs, pair, _ = select(records, problems, [ours, other])
-        ranks = np.concatenate([r.ranks()[0] for r in runs])
-        mean = mean_ranks(runs)[0]
-        seeds = sorted({len(r.seeds) for r in runs})
-        verdicts = [duel(r, pair, ours).verdict for r in runs]
-        judged = len(runs) - verdicts.count(TOO_FEW)
-        counts = [str(verdicts.count(word)) if judged else "-" for word in ("ahead", "level", "behind")]
-        won = [str((ranks == rank).sum()) for rank in (1.0, 1.5, 2.0)]
-        share = f"{2 - mean.mean:.2f} ({2 - mean.high:.2f} to {2 - mean.low:.2f})"
-        many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-        rows.append((mean.mean, [other, str(len(runs)), many, str(len(ranks)), *won, share, *counts]))
-    header = [
-        "against",
-        "problems",
-        "seeds",
-        "runs",
-        "lower",
-        "tied",
-        "higher",
-        "share (95 %)",
-        "ahead",
-        "level",
-        "behind",
-    ]
+    for p in pairs:
+        low, high = p.seeds
+        runs = map(str, (p.lower + p.tied + p.higher, p.lower, p.tied, p.higher))
+        verdicts = [str(p.verdicts[word]) if p.verdicts.total() else "-" for word in VERDICTS]
+        seeds = f"{low}" if low == high else f"{low} to {high}"
+        rows.append([p.other, str(p.problems), seeds, *runs, str(p.share), *verdicts])
     said = (
         f"{ours} against one other method at a time, on the seeds that both have, by the least regret at the end. The "
         "share is of runs won, ties half, its interval from drawing problems and seeds within them; ahead, level and "
         f"behind count problems with {FEWEST} seeds or more."
     )
-    return _table(header, [row for _, row in sorted(rows, reverse=True)]) + f"\n\n{said}\n"
+    return f"{_table(header, rows)}\n\n{said}\n"
 
 
 def markdown(
@@ -194,4 +183,4 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-__all__ = ["markdown", "select", "two_by_two"]
+__all__ = ["markdown", "named", "select", "two_by_two"]

@@ -12,6 +12,7 @@ from presage.cli._studies import JsonOption
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
+    from presage.benchmarks.measures import Pair
     from presage.benchmarks.records import Record
     from presage.benchmarks.runner import Failed, Job
 
@@ -205,10 +206,25 @@ def table(
     names = [name.strip() for name in methods.split(",") if name.strip()]
     found = read(out)
     if pairs:
-        typer.echo(two_by_two(found, [p.name for p in choose(problems)] if problems else [], names, ours), nl=False)
+        typer.echo(two_by_two(_pairs(found, problems, names, ours), ours), nl=False)
         return
     one = ours if any(r["method"] == ours for r in found) and (not names or ours in names) else None
     typer.echo(markdown(found, [p.name for p in choose(problems)] if problems else [], names, one), nl=False)
+
+
+def _pairs(found: "list[Record]", problems: str, names: list[str], ours: str) -> "list[Pair]":
+    """A method against each other one; an error where there is nothing to compare."""
+    from presage.benchmarks.measures import pairs
+    from presage.benchmarks.problems import choose
+    from presage.benchmarks.summary import named
+
+    chosen, methods = named(found, [p.name for p in choose(problems)] if problems else [], names)
+    if ours not in methods:
+        raise PresageError(f"--ours must be one of {', '.join(methods)}, but got {ours!r}")
+    met = pairs(chosen, methods, ours)
+    if not met:
+        raise PresageError(f"{ours} has no seed of any problem in common with another method")
+    return met
 
 
 @app.command()
@@ -219,8 +235,14 @@ def plot(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Where figures go; FOLDER of --out if left out.")
     ] = None,
+    ours: Annotated[
+        str, typer.Option("--ours", metavar="METHOD", help="Whom to set against each other one, two by two.")
+    ] = "presage",
+    pairs: Annotated[
+        bool, typer.Option("--two-by-two", help="Draw shares.png alone, of each pair's common seeds.")
+    ] = False,
 ) -> None:  # fmt: skip
-    """Draw the results: regrets.png with a panel per problem, ranks.png over all of them.
+    """Draw the results: regrets.png with a panel per problem, ranks.png over all of them; shares.png two by two.
 
     Example:
       presage bench plot --out bench --to figures
@@ -231,9 +253,13 @@ def plot(
     from presage.benchmarks.summary import select
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    runs, shown, _ = select(read(out), [p.name for p in choose(problems)] if problems else [], names)
     folder = to or out
     folder.mkdir(parents=True, exist_ok=True)
+    if pairs:
+        figures.shares(_pairs(read(out), problems, names, ours), ours).savefig(folder / "shares.png", dpi=110)
+        typer.echo(folder / "shares.png")
+        return
+    runs, shown, _ = select(read(out), [p.name for p in choose(problems)] if problems else [], names)
     for name, draw in {"regrets": figures.curves, "ranks": figures.rank_curves}.items():
         draw(runs, shown).savefig(folder / f"{name}.png", dpi=110)
         typer.echo(folder / f"{name}.png")
