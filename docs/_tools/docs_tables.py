@@ -140,6 +140,11 @@ def ablations_choices() -> str:
     return (RESULTS / "ablations" / "choices.md").read_text().strip()
 
 
+def ablations_reported() -> str:
+    """The default against two of its changes on the reported list."""
+    return (RESULTS / "ablations" / "reported.md").read_text().strip()
+
+
 def ablations_ten() -> str:
     """The same of the two changes that looked best, on ten seeds."""
     return (RESULTS / "ablations" / "ten_seeds.md").read_text().strip()
