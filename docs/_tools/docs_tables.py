@@ -110,6 +110,10 @@ def reported_all() -> str:
     return peers("reported_all")
 
 
+def reported_hebo() -> str:
+    return peers("reported_hebo")
+
+
 def two_by_two() -> str:
     """presage against one other method at a time, as `presage bench table --two-by-two` told it."""
     return (RESULTS / "bench" / "two_by_two.md").read_text().strip()
