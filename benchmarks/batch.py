@@ -1,6 +1,7 @@
 """Batches of 8 on Hartmann6 against one point at a time: how many evaluations each needs to come as close.
 
     python benchmarks/batch.py --jobs 2         # writes benchmarks/results/batch.json
+    python benchmarks/batch.py --botorch        # BoTorch's batches against its own single points, batch_botorch.json
 
 Told are, for some regrets, the evaluations until a run is as close. About four runs in ten stay in the second-best
 minimum (regret 0.12), so that a median says more of them than of batches: what counts is the expected running time
@@ -20,6 +21,7 @@ from record import spread, write
 
 TARGETS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)
 KINDS = ("one by one", "believe", "fantasise", "joint", "penalise")
+BOTORCH = ("BoTorch one by one", "BoTorch joint")
 
 
 def trace(kind: str, seed: int, trials: int, size: int) -> tuple[list[float], float]:
@@ -27,6 +29,8 @@ def trace(kind: str, seed: int, trials: int, size: int) -> tuple[list[float], fl
     import presage
     from presage import proposers
 
+    if kind in BOTORCH:
+        return trace_botorch(1 if kind == BOTORCH[0] else size, seed, trials)
     kinds = {"believe": proposers.Believe, "joint": proposers.JointImprovement, "penalise": proposers.Penalise,
              "fantasise": proposers.Fantasise}  # fmt: skip
     f = presage.functions.hartmann6
@@ -37,6 +41,26 @@ def trace(kind: str, seed: int, trials: int, size: int) -> tuple[list[float], fl
         for trial in study.ask(1 if kind == "one by one" else size):
             study.tell(trial, f(trial.params))
     return [trial.value - f.minimum for trial in study.trials], time.perf_counter() - began
+
+
+def trace_botorch(size: int, seed: int, trials: int) -> tuple[list[float], float]:
+    """The same by BoTorch, from the points that presage begins with."""
+    import peer_botorch
+    import presage
+    import torch
+
+    torch.manual_seed(seed)
+    f = presage.functions.hartmann6
+    study = presage.Study(f.space, seed=seed, initial=8)
+    first = [trial.params for trial in study.ask(8)]
+    points, values = np.array([f.space.encode(params) for params in first]), [f(params) for params in first]
+    began = time.perf_counter()
+    while len(values) < trials:
+        y = np.array(values)
+        more = peer_botorch.suggest(points, y)[None] if size == 1 else peer_botorch.suggest_batch(points, y, size)
+        points = np.concatenate([points, more])
+        values += [f(f.space.decode(point)) for point in more]
+    return [value - f.minimum for value in values], time.perf_counter() - began
 
 
 def needed(regrets: list[float], target: float) -> float:
@@ -77,9 +101,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=96)
     parser.add_argument("--size", type=int, default=8)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
+    parser.add_argument("--botorch", action="store_true", help="BoTorch's batches instead; needs it installed")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     arguments = parser.parse_args()
-    kinds = ["one by one", *(kind for kind in arguments.kinds if kind != "one by one")]
+    kinds = list(BOTORCH) if arguments.botorch else ["one by one", *(k for k in arguments.kinds if k != "one by one")]
     runs = [(kind, seed, arguments.trials, arguments.size) for seed in range(arguments.seeds) for kind in kinds]
     found: dict[str, dict[int, tuple[list[float], float]]] = {kind: {} for kind in kinds}
     for (kind, seed, *_), one in spread(trace, runs, arguments.jobs):
@@ -109,7 +134,10 @@ def main() -> None:
         }  # fmt: skip
     for kind, told in result.items():
         print(f"{kind}: {', '.join(told['longer than one by one'].values())} times as long as one by one")
-    write("batch", result)
+    if arguments.botorch:
+        write("batch_botorch", result, ("presage", "numpy", "scipy", "torch", "botorch", "gpytorch"))
+    else:
+        write("batch", result)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import torch
-from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition import LogExpectedImprovement, qLogExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP, SingleTaskVariationalGP
 from botorch.optim import optimize_acqf
@@ -22,6 +22,19 @@ def suggest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         acquisition = LogExpectedImprovement(model, best_f=Y.max())
         point, _ = optimize_acqf(acquisition, bounds=bounds, q=1, num_restarts=10, raw_samples=512)
     return point.numpy()[0]
+
+
+def suggest_batch(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
+    """The next points of the unit cube, [size, d]: the joint LogEI of its tutorials on batches, all points moved together."""
+    X, Y = torch.as_tensor(x, dtype=torch.double), -torch.as_tensor(y, dtype=torch.double)[:, None]
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, X.shape[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SingleTaskGP(X, Y)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        acquisition = qLogExpectedImprovement(model, best_f=Y.max())
+        points, _ = optimize_acqf(acquisition, bounds=bounds, q=size, num_restarts=10, raw_samples=512)
+    return points.numpy()
 
 
 def sparse(x: np.ndarray, y: np.ndarray, epochs: int = 40, inducing: int = 256) -> SingleTaskVariationalGP:
