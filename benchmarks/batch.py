@@ -46,8 +46,9 @@ def trace(kind: str, seed: int, trials: int, size: int) -> tuple[list[float], fl
 def trace_botorch(size: int, seed: int, trials: int) -> tuple[list[float], float]:
     """The same by BoTorch, from the points that presage begins with."""
     import peer_botorch
-    import presage
     import torch
+
+    import presage
 
     torch.manual_seed(seed)
     f = presage.functions.hartmann6

@@ -25,7 +25,7 @@ def suggest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def suggest_batch(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
-    """The next points of the unit cube, [size, d]: the joint LogEI of its tutorials on batches, all points moved together."""
+    """The next points of the unit cube, [size, d]: the joint LogEI of its tutorials, all points moved together."""
     X, Y = torch.as_tensor(x, dtype=torch.double), -torch.as_tensor(y, dtype=torch.double)[:, None]
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, X.shape[1])
     with warnings.catch_warnings():
