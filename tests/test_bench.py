@@ -2,9 +2,11 @@
 
 import json
 import multiprocessing
+import runpy
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +252,25 @@ def test_the_same_peer_here_and_elsewhere():
     assert here.versions == there.versions
     assert there.spent is not None
     assert 0.0 < there.spent < 1.0
+
+
+def test_duplicates_that_are_looked_up_are_those_of_all_pairs():
+    """What benchmarks/hasten.py puts in the place of pymoo's search marks the same candidates."""
+    hasten = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "hasten.py"))
+    module = types.SimpleNamespace(MixedVariableDuplicateElimination=type("Elimination", (), {}))
+    hasten["mixed"](module)
+    find = module.MixedVariableDuplicateElimination()._do
+    rng = np.random.default_rng(0)
+
+    def some(count):
+        cells = zip(rng.choice([0.0, -0.0, 0.25, 1e-300], count), rng.integers(2, size=count), strict=True)
+        return [types.SimpleNamespace(X={"x": x, "c": int(c)}) for x, c in cells]
+
+    for count, others in [(0, 3), (1, 0), (2, 2), (12, 1), (12, 5), (40, 40)]:
+        mine, other = some(count), some(others)
+        later = [any(a.X == b.X for b in mine[i + 1 :]) for i, a in enumerate(mine)]
+        assert list(find(mine, None, np.full(count, False))) == later
+        assert list(find(mine, other, np.full(count, False))) == [any(a.X == b.X for b in other) for a in mine]
 
 
 @pytest.mark.parametrize("python", [None, sys.executable])
