@@ -4,8 +4,10 @@
     presage bench run --methods hebo --python hebo=hebo/bin/python ...
 
 Python imports a file of that name when it starts; nothing is replaced before the library is imported. Not for timings.
+HEBO (pymoo), SMAC3 and scikit-optimize (scikit-learn's kernels) gain by it.
 """
 
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -23,7 +25,7 @@ def mixed(module: ModuleType) -> None:
 
     def _do(self: Any, pop: Any, other: Any, is_duplicate: Any) -> Any:
         def told(one: Any) -> tuple[Any, ...]:
-            return tuple(one.X[name] for name in names)
+            return tuple(map(one.X.__getitem__, names))
 
         names = list(pop[0].X) if len(pop) else []
         seen = {told(one) for one in other} if other is not None else set()
@@ -38,7 +40,52 @@ def mixed(module: ModuleType) -> None:
     module.MixedVariableDuplicateElimination._do = _do
 
 
-CHANGES: dict[str, Callable[[ModuleType], None]] = {"pymoo.core.mixed": mixed}
+def individual(module: ModuleType) -> None:
+    """Candidates of pymoo begin as a copy of one made once, and share a configuration that nothing changes."""
+    shared = module.default_config()
+    module.Individual.default_config = staticmethod(lambda: shared)
+    fresh = dict(vars(module.Individual()))
+
+    def __init__(self: Any, config: Any = None, **given: Any) -> None:  # noqa: N807
+        own = self.__dict__
+        own.update(fresh, data={}, evaluated=set(), config=shared if config is None else config)
+        for name, value in given.items():
+            place = next((key for key in (name, "_" + name) if key in own), None)
+            if place is None:
+                own["data"][name] = value
+            else:
+                own[place] = value
+
+    module.Individual.__init__ = __init__
+
+
+def process(module: ModuleType) -> None:
+    """SMAC3 has scikit-learn copy the kernel for every likelihood, priors too; the fit that follows makes it anew."""
+    likelihood = module.GaussianProcessRegressor.log_marginal_likelihood
+
+    def log_marginal_likelihood(self: Any, theta: Any = None, eval_gradient: bool = False, **more: Any) -> Any:
+        return likelihood(self, theta, eval_gradient, **{"clone_kernel": False, **more})
+
+    module.GaussianProcessRegressor.log_marginal_likelihood = log_marginal_likelihood
+
+
+def kernels(module: ModuleType) -> None:
+    """A kernel of scikit-learn looks for hyperparameters in all its attributes; their names belong to its class."""
+    names: dict[type, list[str]] = {}
+
+    def hyperparameters(self: Any) -> list[Any]:
+        kind = type(self)
+        if kind not in names:
+            names[kind] = [name for name in dir(kind) if name.startswith("hyperparameter_")]
+        return [getattr(self, name) for name in names[kind]]
+
+    module.Kernel.hyperparameters = property(hyperparameters)
+
+
+CHANGES: dict[str, Callable[[ModuleType], None]] = {
+    "pymoo.core.mixed": mixed, "pymoo.core.individual": individual, "sklearn.gaussian_process._gpr": process,
+    "sklearn.gaussian_process.kernels": kernels,
+}  # fmt: skip
 
 
 class Changed(importlib.abc.Loader):
@@ -69,3 +116,4 @@ class Finder(importlib.abc.MetaPathFinder):
 
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, Finder())
+    gc.set_threshold(100_000, 20, 100)  # thousands of candidates a suggestion are not looked through for cycles

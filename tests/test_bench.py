@@ -29,6 +29,7 @@ from presage.space import Choice, Float, Int, Space
 from presage.study import Study
 
 ALL = list(PROBLEMS.values())
+HASTEN = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "hasten.py"))
 
 
 # Problems.
@@ -256,9 +257,8 @@ def test_the_same_peer_here_and_elsewhere():
 
 def test_duplicates_that_are_looked_up_are_those_of_all_pairs():
     """What benchmarks/hasten.py puts in the place of pymoo's search marks the same candidates."""
-    hasten = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "hasten.py"))
     module = types.SimpleNamespace(MixedVariableDuplicateElimination=type("Elimination", (), {}))
-    hasten["mixed"](module)
+    HASTEN["mixed"](module)
     find = module.MixedVariableDuplicateElimination()._do
     rng = np.random.default_rng(0)
 
@@ -271,6 +271,60 @@ def test_duplicates_that_are_looked_up_are_those_of_all_pairs():
         later = [any(a.X == b.X for b in mine[i + 1 :]) for i, a in enumerate(mine)]
         assert list(find(mine, None, np.full(count, False))) == later
         assert list(find(mine, other, np.full(count, False))) == [any(a.X == b.X for b in other) for a in mine]
+
+
+class Candidate:
+    """As pymoo's are."""
+
+    default_config = staticmethod(lambda: {"eps": 0.0})
+
+    def __init__(self, config=None, **given):
+        self._X, self._F, self.evaluated, self.data = None, None, set(), {}
+        self.config = Candidate.default_config() if config is None else config
+        for name, value in given.items():
+            if name in self.__dict__ or "_" + name in self.__dict__:
+                self.__dict__[name if name in self.__dict__ else "_" + name] = value
+            else:
+                self.data[name] = value
+
+
+def test_candidates_made_fast_are_the_same_and_share_nothing_that_changes():
+    givens = [{}, {"X": {"a": 1}}, {"F": 2, "rank": 3}, {"config": {"eps": 1.0}}, {"evaluated": {"F"}}]
+    wanted = [vars(Candidate(**given)) for given in givens]
+    quick = type("Quick", (Candidate,), {})
+    HASTEN["individual"](types.SimpleNamespace(Individual=quick, default_config=Candidate.default_config))
+    found = [quick(**given) for given in givens]
+    assert [vars(one) for one in found] == wanted
+    found[0].data["rank"] = 1
+    found[0].evaluated.add("F")
+    assert vars(quick()) == wanted[0]
+
+
+def test_kernels_looked_through_fast_have_the_same_hyperparameters():
+    kernels = pytest.importorskip("sklearn.gaussian_process.kernels")
+    module = types.SimpleNamespace(Kernel=type("Kernel", (), {}))
+    HASTEN["kernels"](module)
+    for kernel in [kernels.Matern([1.0, 2.0]), kernels.RBF(0.1), kernels.WhiteKernel(), kernels.RationalQuadratic()]:
+        for _ in range(2):
+            assert module.Kernel.hyperparameters.fget(kernel) == kernel.hyperparameters
+
+
+def test_likelihoods_without_a_copy_of_the_kernel_are_the_same():
+    process = pytest.importorskip("sklearn.gaussian_process")
+    rng = np.random.default_rng(0)
+    x, y = rng.random((9, 2)), rng.random(9)
+    kernel = process.kernels.Matern([1.0, 2.0]) + process.kernels.WhiteKernel(0.1)
+    quick = type("Quick", (process.GaussianProcessRegressor,), {})
+    HASTEN["process"](types.SimpleNamespace(GaussianProcessRegressor=quick))
+    plain, fast = (kind(kernel, optimizer=None).fit(x, y) for kind in (process.GaussianProcessRegressor, quick))
+    assert plain.log_marginal_likelihood() == fast.log_marginal_likelihood()
+    for theta in rng.normal(size=(3, 3)):
+        wanted, found = (one.log_marginal_likelihood(theta, eval_gradient=True) for one in (plain, fast))
+        assert wanted[0] == found[0]
+        np.testing.assert_array_equal(wanted[1], found[1])
+    fast.kernel.theta = theta  # as SMAC3 ends: the kernel that it holds is fitted anew
+    plain.kernel.theta = theta
+    assert plain.fit(x, y).predict(x[:1] + 0.1) == fast.fit(x, y).predict(x[:1] + 0.1)
 
 
 @pytest.mark.parametrize("python", [None, sys.executable])
