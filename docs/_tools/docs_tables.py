@@ -119,6 +119,35 @@ def two_by_two() -> str:
     return (RESULTS / "bench" / "two_by_two.md").read_text().strip()
 
 
+NAMES = {
+    "ax": "Ax", "botorch": "BoTorch", "botorch-noisy": "BoTorch, noisy LogEI", "cmaes": "CMA-ES", "hebo": "HEBO",
+    "nevergrad": "Nevergrad", "optuna-gp": "Optuna's process", "optuna-gp-exact": "Optuna's process, told of no noise",
+    "optuna-tpe": "Optuna's TPE", "random": "random search", "skopt": "scikit-optimize", "smac": "SMAC3",
+    "sobol": "Sobol points",
+}  # fmt: skip
+
+
+def duels() -> str:
+    """presage against one other method at a time, in short; a table of the README."""
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in two_by_two().splitlines() if line.startswith("|")
+    )  # fmt: skip
+    short = (
+        (NAMES[row["against"]], row["seeds"], three(row, "lower", "tied", "higher"), row["share (95 %)"],
+         three(row, "ahead", "level", "behind"))
+        for row in (dict(zip(head, row, strict=True)) for row in rows)
+    )  # fmt: skip
+    heads = ("against", "seeds", "runs lower, tied, higher", "share won (95 %)", "problems ahead, level, behind")
+    return table(heads, short)
+
+
+def three(row: dict[str, str], *names: str) -> str:
+    """Some cells as one; nothing where there is no verdict."""
+    cells = [row[name] for name in names]
+    return "" if set(cells) == {"-"} else ", ".join(cells)
+
+
 def overhead() -> str:
     """Seconds of all suggestions of whole searches, on the problems that both were run on."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}
@@ -407,12 +436,12 @@ def uci() -> str:
     return text[start : text.index("\n\n", start)]
 
 
-SEEDS = re.compile("(<!-- seeds: docs/_tools/docs_tables.py -->\\n).*?(\\n<!-- end -->)", re.DOTALL)
+MADE = re.compile("(<!-- (\\w+): docs/_tools/docs_tables.py -->\\n).*?(\\n<!-- end -->)", re.DOTALL)
 
 
 def readme() -> str:
-    """The README with its table of the seeds made anew."""
-    return SEEDS.sub(lambda match: match[1] + seeds() + match[2], (ROOT / "README.md").read_text())
+    """The README with its tables made anew, each by the function that it names."""
+    return MADE.sub(lambda match: match[1] + globals()[match[2]]() + match[3], (ROOT / "README.md").read_text())
 
 
 if __name__ == "__main__":
