@@ -383,7 +383,8 @@ def test_every_public_name_makes_an_acquisition():
     assert {"auto", "ei", "logei", "pi", "lcb", "ucb", "es", "pes", "mes", "kg", "ts", "explore"} <= set(BY_NAME)
     names = {name: type(make()).__name__ for name, make in BY_NAME.items()}
     assert names["mes"] == "MaxValueEntropySearch"
-    assert names["auto"] == names["logei"] == "LogExpectedImprovement"
+    assert names["logei"] == "LogExpectedImprovement"
+    assert names["auto"] == names["nei"] == "NoisyExpectedImprovement"  # the plain one where there is no noise
     assert names["capped"] == "CappedImprovement"
 
 

@@ -17,7 +17,7 @@ from presage.kernels import ABSENT, Axes, Linear, Matern, SquaredExponential, Wa
 from presage.means import ConstantMean, GivenMean, HalfwayMean, LinearMean, ZeroMean
 from presage.observations import Column, observe
 from presage.priors import Gamma
-from presage.surrogates import GaussianProcess, StudentTProcess
+from presage.surrogates import GaussianProcess, Slice, StudentTProcess
 from presage.surrogates.gaussian import Model, Table, cholesky, condition, energy
 from presage.testing.surrogates import (
     MIXED,
@@ -51,6 +51,51 @@ class TestGaussianProcessWithoutWarp(SurrogateSuite):
 class TestStudentTProcess(SurrogateSuite):
     def make(self):
         return StudentTProcess()
+
+
+STEEP = observe(plain_points(20, seed=5), np.exp(8 * ((plain_points(20, seed=5) - 0.4) ** 2).sum(axis=1)), PLAIN)
+
+
+@pytest.mark.parametrize("settings", [{}, {"hyperparameters": Slice(samples=6, warmup=10)}], ids=["mode", "slice"])
+def test_a_process_that_believes_itself_foretells_the_same(settings):
+    """Conditioned on its own mean a Gaussian process keeps its mean everywhere, whatever the warp of the values."""
+    posterior = GaussianProcess(**settings).fit(STEEP, rng=np.random.default_rng(0)).posterior
+    at, probes = plain_points(4, seed=8), plain_points(50, seed=9)
+    assert min(one.warp.exponent for one in posterior.components) < 0.5
+    before, after = posterior.marginal(probes), posterior.believe(at).marginal(probes)
+    np.testing.assert_allclose(after.mean, before.mean, atol=1e-6)
+    assert (after.variance <= before.variance + 1e-9).all()
+    one = at[:1]
+    variance, noise = (
+        posterior.marginal(one).variance[:, 0],
+        [math.exp(c.theta[posterior.model.noise_at]) for c in posterior.components],
+    )
+    left = posterior.believe(one).marginal(one).variance[:, 0]
+    np.testing.assert_allclose(left, variance * noise / (variance + noise), rtol=1e-3, atol=1e-9)
+
+
+def test_imagined_values_are_in_the_units_of_the_marginal():
+    posterior = GaussianProcess().fit(STEEP, rng=np.random.default_rng(0)).posterior
+    at, f = plain_points(3, seed=8), np.array([-1.0, 0.5, 1.0])
+    after = posterior.imagine(at, f)
+    np.testing.assert_allclose(after.marginal(at).mean[0], f, atol=0.05)  # as near as the noise lets it
+    np.testing.assert_allclose(after.table.y[-3:], posterior.components[0].warp.inverse(f))
+
+
+def test_one_draw_is_of_any_component():
+    """The mean over generators of single draws is the mixture's, not that of the first component."""
+    data = plain_data(8)
+    posterior = GaussianProcess(hyperparameters=Slice()).fit(data, rng=np.random.default_rng(0)).posterior
+    x = plain_points(40, seed=6)
+    law = posterior.marginal(x)
+    mean, variance = law.moments()
+    farthest = np.argmax(np.abs(law.mean[0] - mean) / np.sqrt(variance))  # where the first component is least like all
+    many = 400
+    for one in (lambda rng: posterior.sample(x, 1, rng=rng)[0], lambda rng: posterior.draw(1, rng=rng).values(x)[0]):
+        drawn = np.mean([one(np.random.default_rng(seed))[farthest] for seed in range(many)])
+        standard_error = np.sqrt(variance[farthest] / many)
+        assert abs(drawn - mean[farthest]) < 4 * standard_error
+        assert abs(drawn - law.mean[0, farthest]) > 4 * standard_error
 
 
 class TestComposedKernel(SurrogateSuite):

@@ -9,9 +9,11 @@ import pytest
 from scipy import integrate, special
 
 from presage.acquisitions import (
+    BY_NAME,
     Context,
     EntropySearch,
     KnowledgeGradient,
+    LogExpectedImprovement,
     NoisyExpectedImprovement,
     PredictiveEntropySearch,
 )
@@ -39,6 +41,32 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 GRID = np.linspace(0.0, 1.0, 25)[:, None]
 DRAWS = 100_000
 SURE = 1e-6  # spread of a prior that leaves nothing to infer
+
+
+def test_noise_decides_whether_improvement_is_over_what_the_best_may_be():
+    observed = np.array([[0.05], [0.3], [0.55], [0.75], [0.9]])
+    rule = BY_NAME["auto"]()
+    quiet, loud = process(noise=0.01**2), process(noise=0.2**2)
+    assert prepared(rule, quiet, observed) == LogExpectedImprovement()
+    assert prepared(rule, quiet) == LogExpectedImprovement()  # nothing was observed
+    noisy = prepared(rule, loud, observed)
+    assert np.array_equal(
+        noisy.values(loud, GRID, context(loud)),
+        prepared(NoisyExpectedImprovement(), loud, observed).values(loud, GRID, context(loud)),
+    )
+
+
+def test_noise_that_was_told_counts():
+    x, rule = np.linspace(0, 1, 5)[:, None], BY_NAME["auto"]()
+    told = observe(x, np.arange(5.0), (Column("continuous"),), stddev=np.full(5, 0.5))
+    assert rule.informed(told) == NoisyExpectedImprovement()
+    assert rule.informed(observe(x, np.arange(5.0), (Column("continuous"),))) == rule
+
+
+@pytest.mark.parametrize("wrong", [{"samples": 0}, {"points": 0}, {"least": -0.1}, {"least": math.nan}])
+def test_settings_of_noisy_improvement_are_checked(wrong):
+    with pytest.raises(ValueError, match="must be at least"):
+        NoisyExpectedImprovement(**wrong)
 
 
 def process(noise=0.05):

@@ -226,6 +226,25 @@ def test_constraints_hold_and_cost_little(width):
     assert -0.34 < worth[0] < -0.32  # at (1/2, 1/2) it is -0.32
 
 
+@pytest.mark.parametrize("d", [4, 8])
+def test_the_best_legal_point_on_a_face_is_come_near_in_more_dimensions(d):
+    """The maximum of a hill under sum(x) <= 0.45 d is where its top falls on that face; climbs run against it."""
+    space = Space({f"x{i}": Float(0, 1) for i in range(d)}, constraints=[lambda p: sum(p.values()) <= 0.45 * d])
+    top = np.linspace(0.5, 0.75, d)
+
+    def gradients(x):
+        return -50 * ((x - top) ** 2).sum(axis=1), -100 * (x - top)
+
+    _, worth = search(space, lambda x: gradients(x)[0], gradients, anchors=np.full((1, d), 0.3))
+    highest = -50 * (top.sum() - 0.45 * d) ** 2 / d
+    assert 1.1 * highest < worth[0] <= highest + 1e-9  # climbs taken back whole came to 1.3 and 1.6 times
+
+
+def test_one_start_is_climbed_from():
+    _, worth = search(CUBE, lambda x: two_hills(x)[0], two_hills, starts=1)
+    assert worth[0] > 2.0
+
+
 def test_nothing_legal_but_one_level():
     space = Space({"n": Int(0, 10**6), "x": Float(0, 1)}, constraints=[lambda p: p["n"] % 1000 == 7])
     points, _ = search(space, lambda x: x[:, 1], lambda x: (x[:, 1], np.tile([0.0, 1.0], (len(x), 1))))

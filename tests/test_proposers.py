@@ -9,10 +9,20 @@ import pytest
 
 import presage
 from presage import Choice, Float, Int, Space, Study
-from presage.acquisitions import Context, Exploration, LogExpectedImprovement, ThompsonSampling, UnderSampled
+from presage.acquisitions import (
+    BY_NAME,
+    Context,
+    Exploration,
+    LogExpectedImprovement,
+    NoisyExpectedImprovement,
+    ThompsonSampling,
+    UnderSampled,
+)
 from presage.errors import StudyError
 from presage.observations import Column, observe
+from presage.priors import LogNormal
 from presage.proposers import (
+    Believe,
     Embedding,
     Fantasise,
     Independent,
@@ -97,15 +107,43 @@ def test_a_joint_batch_is_worth_more_than_one_chosen_point_by_point():
     context, start = Context(posterior.incumbent() + 0.5), plain_points(4, seed=3)
     start = start[np.argsort(-LogExpectedImprovement().values(posterior, start, context))]  # the best alone is first
     batch = JointImprovement(samples=16, evaluations=15)
-    moved = batch.together(posterior, context, start, start[:0], domain(cube(2)), rng=np.random.default_rng(1))
+    asked = LogExpectedImprovement()
+    moved = batch.together(posterior, asked, context, start, start[:0], domain(cube(2)), rng=np.random.default_rng(1))
     draws = posterior.draw(64, rng=np.random.default_rng(2))
     best = np.full(64, context.best)
     assert moved.shape == start.shape
     assert ((moved >= 0) & (moved <= 1)).all()
     assert joint_improvement(draws, moved, best)[0] > joint_improvement(draws, start, best)[0]
     little = replace(context, best=context.best - 4.0)  # hardly anything can be lower: all points stay
-    kept = batch.together(posterior, little, start, start[:0], domain(cube(2)), rng=np.random.default_rng(1))
+    kept = batch.together(posterior, asked, little, start, start[:0], domain(cube(2)), rng=np.random.default_rng(1))
     assert np.array_equal(kept, start)
+
+
+def test_a_joint_batch_counts_the_margin_and_noise():
+    """Incumbents of a joint improvement are those of the acquisition: less a margin, drawn where they are not known."""
+    from test_maximise import domain
+
+    x = plain_points(12)
+    rng = np.random.default_rng(4)
+    data = observe(x, np.sin(7 * x[:, 0]) + 0.5 * rng.standard_normal(12), (Column("continuous"),) * 2)
+    posterior = GaussianProcess(noise=LogNormal(0.3, 0.01)).fit(data, rng=rng).posterior
+    context, start = Context(posterior.incumbent(), 12, x), plain_points(400, seed=3)
+    start = start[np.argsort(-LogExpectedImprovement().values(posterior, start, context))][:40:10]
+
+    def moved(acquisition):
+        batch, space = JointImprovement(samples=16, evaluations=15), domain(cube(2))
+        return batch.together(posterior, acquisition, context, start, start[:0], space, rng=np.random.default_rng(1))
+
+    plain = moved(LogExpectedImprovement())
+    assert not np.array_equal(moved(LogExpectedImprovement(margin=0.3)), plain)
+    assert not np.array_equal(moved(NoisyExpectedImprovement()), plain)
+    assert np.array_equal(moved(NoisyExpectedImprovement(least=10.0)), plain)  # far less noise than that
+
+
+def test_only_improvements_are_moved_together():
+    batches = {name: type(ModelBased(acquisition=BY_NAME[name]())._batch).__name__ for name in ("auto", "ei", "logei")}
+    assert set(batches.values()) == {"JointImprovement"}
+    assert isinstance(ModelBased(acquisition=BY_NAME["capped"]())._batch, Believe)  # a cap is not in the joint one
 
 
 # Batches.

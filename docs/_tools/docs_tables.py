@@ -102,16 +102,8 @@ def reported_25() -> str:
     return peers("reported_25")
 
 
-def reported_botorch() -> str:
-    return peers("reported_botorch")
-
-
-def reported_all() -> str:
-    return peers("reported_all")
-
-
-def reported_hebo() -> str:
-    return peers("reported_hebo")
+def reported_20() -> str:
+    return peers("reported_20")
 
 
 def two_by_two() -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from presage.acquisitions import SometimesGreedy
+from presage.acquisitions import LogExpectedImprovement, NoisyExpectedImprovement, SometimesGreedy
 from presage.effort import CHEAP, FROM
 from presage.insight import Record, record_of
 from presage.markup import fragment, table
@@ -30,7 +30,6 @@ IMPROVEMENT = (
     "How much better than the best a point may be, on a log scale: where that is next to nothing everywhere, slopes "
     "still say where to go."
 )
-NOISY = 0.05  # noise, in standard deviations of the values, from which on it is worth a word
 
 
 class Choice(NamedTuple):
@@ -94,7 +93,7 @@ def explain(study: Any) -> Explanation:
                 posterior, choices["surrogate"] = _surrogate(record, proposer, data, facts)
         else:
             choices["surrogate"] = Choice(described(proposer.surrogate), "Not asked yet: there is no value.")
-        choices["acquisition"] = _acquisition(record, proposer, facts)
+        choices["acquisition"] = _acquisition(record, proposer, data, facts)
         choices["batch"] = _batch(proposer, facts)
         choices["maximiser"] = _maximiser(proposer, posterior, facts)
     elif isinstance(proposer, RandomSearch):
@@ -223,7 +222,7 @@ def _densities(surrogate: BestOf, state: State, data: Observations) -> list[floa
     return found
 
 
-def _acquisition(record: Record, proposer: ModelBased, facts: dict[str, Any]) -> Choice:
+def _acquisition(record: Record, proposer: ModelBased, data: Observations, facts: dict[str, Any]) -> Choice:
     asked = record.history.settings["acquisition"]
     acquisition = proposer.acquisition
     said = ["As asked for."] if asked != "auto" else [IMPROVEMENT]
@@ -232,12 +231,15 @@ def _acquisition(record: Record, proposer: ModelBased, facts: dict[str, Any]) ->
             "Sampled networks differ away from the data for long, so every second point is where their mean is least, "
             "unless far more is expected elsewhere."
         )
-    noise = facts.get("noise", 0.0)
-    if asked == "auto" and noise > NOISY:
-        said.append(
-            f"Since noise is {noise:.2g} of the spread, what counts as the best is the least predicted mean, not the "
-            "luckiest value."
-        )
+    noise = max(facts.get("noise", 0.0), math.sqrt(float(data.noise[data.mask].max(initial=0.0))))
+    if isinstance(acquisition, NoisyExpectedImprovement):
+        if noise < acquisition.least:
+            acquisition = LogExpectedImprovement()
+        elif asked == "auto":
+            said.append(
+                f"Since noise is {noise:.2g} of the spread, which point is the best is not known: the improvement is "
+                "that over what the best may be."
+            )
     if facts["failures"]:
         said.append(
             f"{_counted(facts['failures'], 'trial')} failed, so it is weighted by how likely a point is to succeed, "

@@ -12,6 +12,7 @@ from presage.acquisitions.improvement import (
     LogExpectedImprovement,
     ProbabilityOfImprovement,
 )
+from presage.acquisitions.sampled import NoisyExpectedImprovement, ThompsonSampling, UnderSampled
 from presage.acquisitions.wrappers import Adjusted, Constrained, Penalised, PerCost
 from presage.lazy import later
 
@@ -19,14 +20,12 @@ if TYPE_CHECKING:
     from presage.acquisitions.entropy import EntropySearch, PredictiveEntropySearch
     from presage.acquisitions.knowledge import KnowledgeGradient
     from presage.acquisitions.max_value import JointEntropySearch, MaxValueEntropySearch
-    from presage.acquisitions.sampled import NoisyExpectedImprovement, ThompsonSampling, UnderSampled
     from presage.acquisitions.seconds import PerSecond
 
 # Imported when first used: they need scipy.special, which takes 0.2 s, or are needed seldom.
 _HOME = {
     "EntropySearch": "entropy", "PredictiveEntropySearch": "entropy", "KnowledgeGradient": "knowledge",
-    "JointEntropySearch": "max_value", "MaxValueEntropySearch": "max_value", "NoisyExpectedImprovement": "sampled",
-    "PerSecond": "seconds", "ThompsonSampling": "sampled", "UnderSampled": "sampled",
+    "JointEntropySearch": "max_value", "MaxValueEntropySearch": "max_value", "PerSecond": "seconds",
 }  # fmt: skip
 
 __all__ = [
@@ -34,7 +33,8 @@ __all__ = [
     "EntropySearch", "ExpectedImprovement", "Exploration", "ExploreWhenFlat", "Feasible", "JointEntropySearch",
     "KnowledgeGradient", "LogExpectedImprovement", "Logarithm", "MaxValueEntropySearch", "NoisyExpectedImprovement",
     "OfJoint", "OfMarginal", "Penalised", "PerCost", "PerSecond", "PredictiveEntropySearch",
-    "ProbabilityOfImprovement", "SometimesGreedy", "ThompsonSampling", "UnderSampled", "Unprepared", "gp_ucb",
+    "ProbabilityOfImprovement", "SometimesGreedy", "ThompsonSampling", "UnderSampled", "Unprepared", "automatic",
+    "gp_ucb",
 ]  # fmt: skip
 
 
@@ -49,13 +49,25 @@ def _later(name: str) -> Callable[[], Acquisition]:
     return lambda: __getattr__(name)()
 
 
+NOISY = 0.05  # noise, in standard deviations of the values, from which on nobody knows which point is the best
+
+
+def automatic() -> NoisyExpectedImprovement:
+    """What "auto" stands for: the logarithm of expected improvement, of its noisy form where there is noise.
+
+    Where values have noise, plain improvement looks again and again beside the point that seems best. The noise is that
+    of the model: on functions without any it falls below a hundredth of the values' spread.
+    """
+    return NoisyExpectedImprovement(least=NOISY)
+
+
 BY_NAME: dict[str, Callable[[], Acquisition]] = {
-    "auto": LogExpectedImprovement,
+    "auto": automatic,
     "capped": CappedImprovement,
     "ei": ExpectedImprovement,
     "logei": LogExpectedImprovement,
     "eips": _later("PerSecond"),
-    "nei": _later("NoisyExpectedImprovement"),
+    "nei": NoisyExpectedImprovement,
     "pi": ProbabilityOfImprovement,
     "lcb": ConfidenceBound,
     "ucb": lambda: ConfidenceBound(gp_ucb),  # the same bound, its width growing with the number of values
@@ -64,6 +76,6 @@ BY_NAME: dict[str, Callable[[], Acquisition]] = {
     "mes": _later("MaxValueEntropySearch"),
     "jes": _later("JointEntropySearch"),
     "kg": _later("KnowledgeGradient"),
-    "ts": _later("ThompsonSampling"),
+    "ts": ThompsonSampling,
     "explore": Exploration,
 }

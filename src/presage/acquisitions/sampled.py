@@ -1,12 +1,14 @@
 """Acquisitions made of functions drawn from the posterior."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from presage.acquisitions.base import Acquisition, Context, OfJoint, OfMarginal, Scale, Scored, Unprepared
 from presage.acquisitions.improvement import LogExpectedImprovement
+from presage.observations import Observations
 from presage.surrogates.base import Draws, Marginal, Posterior
 from presage.surrogates.joint import Joint
 
@@ -84,18 +86,43 @@ class NoisyExpectedImprovement(Unprepared):
     Args:
         samples: draws of the values at observed points.
         points: observed points that are considered, those that may be the lowest.
+        least: standard deviation of the noise, in standardised units, below which the incumbent counts as known; then
+            it is the plain expected improvement.
     """
 
     scale: ClassVar[Scale] = "logarithm"
     samples: int = 32
     points: int = 16
+    least: float = 0.0
 
-    def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
+    def __post_init__(self) -> None:
+        if self.samples < 1 or self.points < 1 or not self.least >= 0.0:
+            raise ValueError(
+                f"samples and points must be at least 1 and least at least 0, but got samples={self.samples}, "
+                f"points={self.points}, least={self.least}"
+            )
+
+    def informed(self, data: Observations) -> Acquisition:
+        told = math.sqrt(float(data.noise[data.mask].max(initial=0.0)))
+        return replace(self, least=0.0) if told >= self.least else self
+
+    def known(self, posterior: Posterior, context: Context) -> bool:
+        """Whether the incumbent counts as known."""
         if context.observed is None or not len(context.observed):
-            return LogExpectedImprovement()
+            return True
+        return bool(posterior.noise(context.observed[:1])[0] < self.least**2)
+
+    def contenders(self, posterior: Posterior, context: Context) -> np.ndarray:
+        """The observed points that may be the lowest, [m, d]."""
+        assert context.observed is not None
         mean, variance = posterior.marginal(context.observed).moments()
         order = np.argsort(mean - 2.0 * np.sqrt(variance), kind="stable")[: self.points]
-        z = context.observed[order]
+        return context.observed[order]
+
+    def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
+        if self.known(posterior, context):
+            return LogExpectedImprovement()
+        z = self.contenders(posterior, context)
         joint = posterior.joint(z)
         law = joint.law(posterior.marginal(z))
         covariance = joint.covariance(z)

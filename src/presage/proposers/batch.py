@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from presage import lbfgs
-from presage.acquisitions import Acquisition, Context, LogExpectedImprovement, Penalised
+from presage.acquisitions import (
+    Acquisition,
+    Context,
+    ExpectedImprovement,
+    LogExpectedImprovement,
+    NoisyExpectedImprovement,
+    Penalised,
+)
 from presage.proposers.base import Domain
 from presage.surrogates import Draws, Posterior
 
@@ -23,11 +30,11 @@ class Batch:
     ) -> tuple[Posterior, Acquisition, Context]:  # fmt: skip
         """What to maximise for the next point, given the pending ones [p, d]; prepared afterwards."""
         best = _lowest(posterior, context, at)
-        return believe(posterior, at), acquisition, replace(context, best=best, count=context.count + len(at))
+        return posterior.believe(at), acquisition, replace(context, best=best, count=context.count + len(at))
 
     def together(
-        self, posterior: Posterior, context: Context, points: np.ndarray, at: np.ndarray, domain: Domain, *,
-        rng: np.random.Generator,
+        self, posterior: Posterior, acquisition: Acquisition, context: Context, points: np.ndarray, at: np.ndarray,
+        domain: Domain, *, rng: np.random.Generator,
     ) -> np.ndarray:  # fmt: skip
         """The points of a batch [q, d], chosen one by one, moved to where they are best together."""
         return points
@@ -46,14 +53,9 @@ class Fantasise(Batch):
         self, posterior: Posterior, acquisition: Acquisition, context: Context, at: np.ndarray, *,
         rng: np.random.Generator,
     ) -> tuple[Posterior, Acquisition, Context]:  # fmt: skip
-        mean, variance = posterior.predict(at)
         one = posterior.sample(at, 1, rng=rng)[0]
-        law = posterior.marginal(at)
-        center, spread = law.moments()
-        # Draws come in the units of the marginal, observations in standardised ones; scores are the same in both.
-        told = mean + np.sqrt(variance) * (one - center) / np.sqrt(spread)
         best = min(context.best, float(one.min()))
-        return posterior.condition(at, told), acquisition, replace(context, best=best, count=context.count + len(at))
+        return posterior.imagine(at, one), acquisition, replace(context, best=best, count=context.count + len(at))
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class JointImprovement(Batch):
     evaluations: int = 80
 
     def together(
-        self, posterior: Posterior, context: Context, points: np.ndarray, at: np.ndarray, domain: Domain, *,
-        rng: np.random.Generator,
+        self, posterior: Posterior, acquisition: Acquisition, context: Context, points: np.ndarray, at: np.ndarray,
+        domain: Domain, *, rng: np.random.Generator,
     ) -> np.ndarray:  # fmt: skip
         first, points = points[:1], points[1:]
         free = np.array([column.levels is None for column in domain.columns]) & ~np.isnan(points)
@@ -105,7 +107,11 @@ class JointImprovement(Batch):
         if not len(points) or not posterior.differentiable or not free.any() or faint:
             return np.vstack([first, points])
         draws = posterior.draw(self.samples, rng=rng)
-        best = np.minimum(context.best, draws.values(np.vstack([at, first])).min(axis=1))
+        known: float | np.ndarray = context.best
+        if isinstance(acquisition, NoisyExpectedImprovement) and not acquisition.known(posterior, context):
+            known = draws.values(acquisition.contenders(posterior, context)).min(axis=1)
+        known = known - getattr(acquisition, "margin", 0.0)
+        best = np.minimum(known, draws.values(np.vstack([at, first])).min(axis=1))
 
         def negative(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             x = np.where(free, flat.reshape(points.shape), points)
@@ -117,6 +123,11 @@ class JointImprovement(Batch):
         found = lbfgs.minimize(negative, start, lower, upper, evaluations=self.evaluations, value_tol=1e-6)
         moved = np.where(free, found.x.reshape(points.shape), points)
         return np.vstack([first, moved if domain.legal(moved).all() else points])
+
+
+def joins(acquisition: Acquisition) -> bool:
+    """Whether it is an expected improvement, of which there is a joint one."""
+    return isinstance(acquisition, ExpectedImprovement | LogExpectedImprovement | NoisyExpectedImprovement)
 
 
 def joint_improvement(draws: Draws, x: np.ndarray, best: np.ndarray) -> tuple[float, np.ndarray]:
@@ -158,11 +169,6 @@ def _log_positive_part(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     bend = np.where(u < 0.0, -0.2 * u / (1.0 + u * u) ** 2, 0.0)
     total = soft + tail
     return np.log(total), (rise + bend) / total
-
-
-def believe(posterior: Posterior, at: np.ndarray) -> Posterior:
-    """The posterior had it seen its own mean at some points."""
-    return posterior.condition(at, posterior.predict(at)[0])
 
 
 def _lowest(posterior: Posterior, context: Context, at: np.ndarray) -> float:

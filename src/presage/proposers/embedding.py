@@ -3,16 +3,20 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from presage.errors import SpaceError
 from presage.observations import Column, Observations, observe
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.model_based import ModelBased
+from presage.proposers.nested import Either, check, equal, joined, split
+from presage.proposers.random import RandomSearch
 from presage.surrogates import State
 
 CODES, IMAGES, WHICH = "embedding.codes", "embedding.images", "embedding.which"
+NOWHERE = -1  # which subspace a point lies in that was drawn at random
 
 
 class Map(NamedTuple):
@@ -47,7 +51,8 @@ class Embedding(Proposer):
     """Bayesian optimisation in a few random subspaces of low dimension, in turn.
 
     An embedding that misses a direction that matters cannot be made up for by searching it, so there are several.
-    Points that were not proposed here, initial ones among them, lie in no subspace and do not count.
+    Points that were not proposed here, initial ones among them, lie in no subspace and do not count. A subspace without
+    a legal point that is new is passed over; where all are, points are random.
 
     Args:
         dim: dimensions of each subspace.
@@ -63,37 +68,50 @@ class Embedding(Proposer):
     base: ModelBased = field(default_factory=ModelBased)
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check(self, dim=1, several=1, seed=0)
+
     def propose(
         self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
     ) -> Proposal:
         d, dim = len(domain.columns), min(self.dim, len(domain.columns))
-        state = dict(state)
         codes, images, which = (state.get(name) for name in (CODES, IMAGES, WHICH))
         if codes is None or images is None or which is None or codes.shape[1] != dim or images.shape[1] != d:
             codes, images, which = np.empty((0, dim)), np.empty((0, d)), np.empty(0, dtype=int)
         chosen, keys, info = np.empty((0, d)), set[str](), {"source": "embedding"}
+        domain = replace(domain, taken=Either(domain.taken, keys))
         for _ in range(count):
-            turn = len(which) % self.several
-            make = hashed if self.sparse else gaussian
-            to_cube = make(d, dim, np.random.default_rng([self.seed, turn]))
-            place = inner(domain, to_cube, dim)
-            mine = _coded(data, codes[which == turn], images[which == turn])
-            if mine.count < 2:
-                points = place.fresh(place.random(64, rng), 1, besides=keys)
-            else:
-                prefix = f"{turn}."
-                model = {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
-                found = self.base.propose(model, mine, place, 1, rng=rng)
-                state |= {prefix + name: array for name, array in found.state.items()}
-                points, info = found.points, {**found.info, "source": "embedding"}
-            if not len(points):
+            for skipped in range(self.several):
+                turn = (len(which) + skipped) % self.several
+                to_cube = (hashed if self.sparse else gaussian)(d, dim, np.random.default_rng([self.seed, turn]))
+                mine = _coded(data, codes[which == turn], images[which == turn])
+                code, state, info = self._chosen(state, mine, inner(domain, to_cube, dim), f"{turn}.", rng)
+                if len(code):
+                    image = domain.project(to_cube(code))
+                    break
+            else:  # all that codes stand for has been tried or is illegal
+                image, info = RandomSearch().propose({}, data, domain, 1, rng=rng).points, {"source": "random"}
+                code, turn = np.full((1, dim), np.nan), NOWHERE
+            if not len(image):
                 break
-            image = domain.project(to_cube(points))
             chosen, data = np.vstack([chosen, image]), data.with_pending(image[0])
             keys.add(domain.key(image[0]))
-            codes, which = np.vstack([codes, points]), np.append(which, turn)
+            codes, which = np.vstack([codes, code]), np.append(which, turn)
             images = np.vstack([images, np.nan_to_num(image, nan=-1.0)])
         return Proposal(chosen, {**state, CODES: codes, IMAGES: images, WHICH: which}, info)
+
+    def _chosen(
+        self, state: State, data: Observations, place: Domain, prefix: str, rng: np.random.Generator
+    ) -> tuple[np.ndarray, State, dict[str, Any]]:
+        """A code in one subspace, [1, k], or none, and the state, in which that of its model has this prefix."""
+        try:
+            if data.count < 2:
+                return place.fresh(place.random(64, rng), 1), state, {"source": "embedding"}
+            model, others = split(state, prefix)
+            found = self.base.propose(model, data, place, 1, rng=rng)
+        except SpaceError:  # no image of a code meets the constraints, as far as can be seen
+            return np.empty((0, len(place.columns))), state, {}
+        return found.points, joined(prefix, found.state, others), {**found.info, "source": "embedding"}
 
 
 def inner(domain: Domain, to_cube: Map | Callable[[np.ndarray], np.ndarray], dim: int) -> Domain:
@@ -107,9 +125,7 @@ def inner(domain: Domain, to_cube: Map | Callable[[np.ndarray], np.ndarray], dim
 
 def _coded(data: Observations, codes: np.ndarray, images: np.ndarray) -> Observations:
     """The rows that are images of codes, as a table of codes."""
-    x = np.nan_to_num(data.x, nan=-1.0)
-    # A point that was stored in the user's units and read back differs by roundings.
-    same = (np.abs(x[:, None] - images).max(axis=2, initial=0.0) < 1e-9) if len(codes) else np.zeros((len(x), 0), bool)
+    same = equal(data.x, images)
     rows = np.flatnonzero(same.any(axis=1))
     values = np.where(data.mask, data.center + data.scale * data.y, np.nan)[rows]
     at = codes[same[rows].argmax(axis=1)] if len(rows) else codes[:0]

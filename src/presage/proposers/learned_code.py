@@ -1,17 +1,19 @@
 """A search in a learned code: an autoencoder tells many dimensions from a few, and the few are searched."""
 
-from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from presage.errors import SpaceError
 from presage.kernels import Axes
 from presage.observations import Column, Observations
 from presage.proposers.autoencoder import Autoencoder, learn
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.embedding import inner
 from presage.proposers.model_based import ModelBased
+from presage.proposers.nested import Either, check, joined, split
+from presage.proposers.random import RandomSearch
 from presage.surrogates import State
 
 PREFIX, MODEL, WHOLE, ROWS = "code.", "code.model.", "code.whole.", "code.rows"
@@ -47,9 +49,7 @@ class LearnedCode(Proposer):
     evaluations: int = 300
 
     def __post_init__(self) -> None:
-        for name, least in (("dim", 1), ("width", 1), ("whole", 0), ("evaluations", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} >= {least} must hold, but got {name}={getattr(self, name)}")
+        check(self, dim=1, width=1, whole=0, evaluations=1)
         if self.examples is not None:
             examples = np.asarray(self.examples, dtype=float)
             if examples.ndim != 2 or len(examples) < FEW:
@@ -71,11 +71,10 @@ class LearnedCode(Proposer):
         if self.examples is not None and self.examples.shape[1] != len(axes):
             raise ValueError(f"examples must have {len(axes)} columns, but have {self.examples.shape[1]}")
         if self.examples is None and data.count < FEW:
-            points = domain.fresh(domain.random(max(64, 4 * count), rng), count)
-            return Proposal(points, state, {"source": "random"})
+            return RandomSearch().propose(state, data, domain, count, rng=rng)
         code, state = self._code(state, data, axes, rng)
         keys: set[str] = set()
-        domain = replace(domain, taken=_Either(domain.taken, keys))
+        domain = replace(domain, taken=Either(domain.taken, keys))
         place = inner(domain, lambda codes: to_cube(code, codes, axes), len(code.low))
         chosen, info = np.empty((0, len(axes))), {"source": "code"}
         for _ in range(count):
@@ -90,8 +89,8 @@ class LearnedCode(Proposer):
             else:
                 points, state, info = self._chosen(state, seen, place, MODEL, rng)
                 image = domain.project(to_cube(code, points, axes))
-            if not len(image):  # all that codes stand for has been tried
-                image, info = domain.fresh(domain.random(64, rng), 1), {"source": "random"}
+            if not len(image):  # all that codes stand for has been tried or is illegal
+                image, info = RandomSearch().propose({}, data, domain, 1, rng=rng).points, {"source": "random"}
             if not len(image):
                 break
             chosen, data = np.vstack([chosen, image]), data.with_pending(image[0])
@@ -101,12 +100,14 @@ class LearnedCode(Proposer):
     def _chosen(
         self, state: State, data: Observations, domain: Domain, prefix: str, rng: np.random.Generator
     ) -> tuple[np.ndarray, State, dict[str, Any]]:
-        """A point by a model of its own, whose state has this prefix."""
-        model = {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
-        found = self.base.propose(model, data, domain, 1, rng=rng)
-        others = {name: array for name, array in state.items() if not name.startswith(prefix)}
-        kept = {prefix + name: array for name, array in found.state.items()}
-        return found.points, {**others, **kept}, {**found.info, "source": "code" if prefix == MODEL else "whole"}
+        """A point by a model of its own, whose state has this prefix, or none."""
+        model, others = split(state, prefix)
+        try:
+            found = self.base.propose(model, data, domain, 1, rng=rng)
+        except SpaceError:  # nothing that codes stand for meets the constraints, as far as can be seen
+            return np.empty((0, len(domain.columns))), state, {}
+        info = {**found.info, "source": "code" if prefix == MODEL else "whole"}
+        return found.points, joined(prefix, found.state, others), info
 
     def _code(
         self, state: State, data: Observations, axes: Axes, rng: np.random.Generator
@@ -122,19 +123,8 @@ class LearnedCode(Proposer):
         else:
             x, weight = self.examples, np.ones(len(self.examples))
         code = learn(axes.features(x), weight, k, self.width, evaluations=self.evaluations, rng=rng)
-        kept = {name: array for name, array in state.items() if not name.startswith(MODEL)}
+        kept = split(state, MODEL)[1]
         return code, {**kept, **dict(zip(names, code, strict=True)), ROWS: np.array(max(data.count, FEW))}
-
-
-@dataclass(frozen=True)
-class _Either(Container[str]):
-    """What is in one or the other of two containers."""
-
-    first: Container[str]
-    second: Container[str]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.first or key in self.second
 
 
 def coded(data: Observations, code: Autoencoder, axes: Axes) -> Observations:

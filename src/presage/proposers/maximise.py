@@ -74,7 +74,7 @@ class Maximiser:
         # Half of the starts from each group: in many dimensions the neighbours of good points outbid every point of
         # the open cube, and no start would be left to find a better hill.
         race = gradients is None and len(domain.columns) > MANY and self.entrants > self.starts
-        share = (self.entrants if race else self.starts) // len(groups)
+        share = -(-(self.entrants if race else self.starts) // len(groups))
         best, best_worth = (np.concatenate([group[part][:share] for group in groups]) for part in (0, 1))
         if race:
             brief = replace(self, evaluations=10, sweeps=3, generations=0, steps=1, rounds=1)
@@ -125,7 +125,11 @@ class Maximiser:
         continuous = np.array([column.levels is None for column in domain.columns])
         for turn in range(self.rounds):
             if continuous.any() and gradients is not None:
-                points, worth = self._climb(gradients, domain, points, worth, continuous)
+                points, worth, stopped = self._climb(gradients, domain, points, worth, continuous)
+                if stopped.any():
+                    found = points[stopped], worth[stopped]
+                    found = slide(values, domain, *found, continuous, self.sweeps >> turn, rng)
+                    points[stopped], worth[stopped] = evolve(values, domain, *found, continuous, self.generations, rng)
             elif continuous.any():
                 points, worth = slide(values, domain, points, worth, continuous, self.sweeps >> turn, rng)
                 points, worth = evolve(values, domain, points, worth, continuous, self.generations, rng)
@@ -142,22 +146,27 @@ class Maximiser:
 
     def _climb(
         self, gradients: Gradients, domain: Domain, points: np.ndarray, worth: np.ndarray, continuous: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Move the continuous columns to a local maximum; a climb that leaves the constraints is taken back."""
-        free = continuous & ~np.isnan(points)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Move the continuous columns to a local maximum, and tell which climbs were stopped by the constraints.
+
+        What is not legal is a wall. A climb ends there although the best place may be further along it.
+        """
+        free, stopped = continuous & ~np.isnan(points), np.zeros(len(points), dtype=bool)
 
         def negative(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            value, gradient = gradients(np.where(free, x, points))
-            return -value, np.where(free, -gradient, 0.0)
+            at = np.where(free, x, points)
+            value, gradient = gradients(at)
+            outside = ~domain.legal(at)
+            stopped[outside] = True
+            return np.where(outside, np.inf, -value), np.where(free, -gradient, 0.0)
 
         start = np.where(free, points, 0.0)
         lower, upper = np.where(free[None], domain.bounds[:, None], 0.0)
         found = lbfgs.minimize(
             negative, start, lower, upper, evaluations=self.evaluations, gradient_tol=1e-4, value_tol=1e-7
         )
-        moved = np.where(free, found.x, points)
-        better = (-found.value > worth) & domain.legal(moved)
-        return np.where(better[:, None], moved, points), np.where(better, -found.value, worth)
+        moved, better = np.where(free, found.x, points), -found.value > worth
+        return np.where(better[:, None], moved, points), np.where(better, -found.value, worth), stopped
 
 
 def _step(

@@ -5,23 +5,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from presage.acquisitions import (
-    Acquisition,
-    CappedImprovement,
-    Context,
-    ExpectedImprovement,
-    Feasible,
-    LogExpectedImprovement,
-)
+from presage import acquisitions
+from presage.acquisitions import Acquisition, Context, Feasible
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
-from presage.proposers.batch import Batch, Believe, JointImprovement
+from presage.proposers.batch import Batch, Believe, JointImprovement, joins
 from presage.proposers.maximise import Maximiser
 from presage.proposers.random import RandomSearch
 from presage.surrogates import Posterior, State, Surrogate, automatic
 from presage.threads import few_threads
 
 ANCHORS = 5  # best observed points around which candidates are drawn
+LOOKED_AT = 1000  # observed points that acquisitions know of; where there are more, the best half as many
 FITTED = "rows"  # in the state: how many values the last fit saw
 
 
@@ -39,7 +34,7 @@ class ModelBased(Proposer):
     """
 
     surrogate: Surrogate = field(default_factory=automatic)
-    acquisition: Acquisition = field(default_factory=LogExpectedImprovement)
+    acquisition: Acquisition = field(default_factory=acquisitions.BY_NAME["auto"])
     maximiser: Maximiser = field(default_factory=Maximiser)
     batch: Batch | None = None
     apart: float = 0.0
@@ -60,10 +55,10 @@ class ModelBased(Proposer):
         self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator
     ) -> Proposal:
         posterior, state, info = self.fit(state, data, rng=rng)
-        informed = replace(self, acquisition=self.acquisition.informed(data), batch=self._batch)  # once for all points
+        informed = self._informed(data)  # once for all points
         chosen, keys, rest = np.empty((0, len(domain.columns))), set[str](), data
         for _ in range(count):
-            points, values = informed.ranked(posterior, rest, domain, rng=rng)
+            points, values = informed._ranked(posterior, rest, domain, rng)
             new = domain.fresh(self._apart(points, rest.x[rest.pending]), 1, besides=keys)
             if not len(new):
                 break
@@ -73,7 +68,8 @@ class ModelBased(Proposer):
             info["acquisition"] = float(values[0])
         if len(chosen) > 1 and not data.failed.any():  # how likely a point is to fail does not move with it
             context = self._context(posterior, data, domain)
-            moved = self._batch.together(posterior, context, chosen, data.x[data.pending], domain, rng=rng)
+            asked = informed.acquisition
+            moved = self._batch.together(posterior, asked, context, chosen, data.x[data.pending], domain, rng=rng)
             if len(domain.fresh(moved, len(moved))) == len(moved):
                 chosen = moved
         return Proposal(chosen, state, info)
@@ -86,17 +82,25 @@ class ModelBased(Proposer):
     def _batch(self) -> Batch:
         if self.batch is not None:
             return self.batch
-        of_improvement = isinstance(self.acquisition, CappedImprovement | ExpectedImprovement | LogExpectedImprovement)
-        return JointImprovement() if of_improvement and not self.apart else Believe()
+        return JointImprovement() if joins(self.acquisition) and not self.apart else Believe()
 
     def ranked(
         self, posterior: Posterior, data: Observations, domain: Domain, *, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Legal points in falling order of what they are worth, given failed and pending rows, [m, d] and [m]."""
-        context, believed = self._context(posterior, data, domain), posterior
+        return self._informed(data)._ranked(posterior, data, domain, rng)
+
+    def _informed(self, data: Observations) -> "ModelBased":
+        """With what the acquisition learns of the table besides values: times, failures."""
         acquisition = self.acquisition.informed(data)
         if data.failed.any():
             acquisition = Feasible.learned(acquisition, data)
+        return replace(self, acquisition=acquisition, batch=self._batch)
+
+    def _ranked(
+        self, posterior: Posterior, data: Observations, domain: Domain, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        context, believed, acquisition = self._context(posterior, data, domain), posterior, self.acquisition
         if data.pending.any():
             at = data.x[data.pending]
             believed, acquisition, context = self._batch.pending(believed, acquisition, context, at, rng=rng)
@@ -117,7 +121,10 @@ class ModelBased(Proposer):
                 return domain.remaining
             return np.concatenate(self.maximiser.candidates(domain, _anchors(data), rng=rng))
 
-        return Context(posterior.incumbent(), data.count, data.x[data.mask], candidates)
+        rows = np.flatnonzero(data.mask)
+        if len(rows) > LOOKED_AT:
+            rows = rows[np.argsort(data.y[rows], kind="stable")[: LOOKED_AT // 2]]
+        return Context(posterior.incumbent(), data.count, data.x[rows], candidates)
 
     def _apart(self, points: np.ndarray, pending: np.ndarray) -> np.ndarray:
         """The points that differ enough from pending ones; all of them where none does."""

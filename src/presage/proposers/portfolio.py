@@ -1,5 +1,6 @@
 """Several acquisitions, of which those that nominated good points are listened to more."""
 
+import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from presage.acquisitions import Acquisition, ConfidenceBound, LogExpectedImprov
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.model_based import ModelBased
+from presage.proposers.random import RandomSearch
 from presage.surrogates import State
 from presage.threads import few_threads
 
@@ -31,28 +33,44 @@ class Portfolio(Proposer):
     base: ModelBased = field(default_factory=ModelBased)
     rate: float = 1.0
 
+    def __post_init__(self) -> None:
+        if not len(self.members) or not all(isinstance(member, Acquisition) for member in self.members):
+            raise ValueError(f"members must be acquisitions, one or more, but got members={self.members!r}")
+        if not isinstance(self.base, ModelBased):
+            raise TypeError(f"base must be a ModelBased, but got base={self.base!r}")
+
     def propose(
         self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
     ) -> Proposal:
         with few_threads():
-            model = {name: array for name, array in state.items() if name not in (GAINS, NOMINEES)}
-            posterior, model, info = self.base.fit(model, data, rng=rng)
-            gains = self._gains(state, posterior.predict, len(domain.columns))
-            odds = np.exp(self.rate * (gains - gains.max()))
-            chosen, keys, nominees = np.empty((0, len(domain.columns))), set[str](), np.empty((0, len(domain.columns)))
-            for _ in range(count):
-                ranked = [
-                    replace(self.base, acquisition=member).ranked(posterior, data, domain, rng=rng)[0]
-                    for member in self.members
-                ]
-                fresh = [domain.fresh(points, 1, besides=keys) for points in ranked]
-                if not all(len(points) for points in fresh):
-                    break
-                nominees = np.concatenate(fresh)
-                which = int(rng.choice(len(self.members), p=odds / odds.sum()))
-                chosen = np.vstack([chosen, nominees[which]])
-                keys.add(domain.key(nominees[which]))
-                data = data.with_pending(nominees[which])
+            try:
+                return self._propose(state, data, domain, count, rng)
+            except (FloatingPointError, np.linalg.LinAlgError) as error:
+                name = type(self.base.surrogate).__name__
+                warnings.warn(f"{name} could not be fitted ({error}); suggesting at random", stacklevel=2)
+                return RandomSearch().propose(state, data, domain, count, rng=rng)
+
+    def _propose(
+        self, state: State, data: Observations, domain: Domain, count: int, rng: np.random.Generator
+    ) -> Proposal:
+        model = {name: array for name, array in state.items() if name not in (GAINS, NOMINEES)}
+        posterior, model, info = self.base.fit(model, data, rng=rng)
+        gains = self._gains(state, posterior.predict, len(domain.columns))
+        odds = np.exp(self.rate * (gains - gains.max()))
+        chosen, keys, nominees = np.empty((0, len(domain.columns))), set[str](), np.empty((0, len(domain.columns)))
+        for _ in range(count):
+            ranked = [
+                replace(self.base, acquisition=member).ranked(posterior, data, domain, rng=rng)[0]
+                for member in self.members
+            ]
+            fresh = [domain.fresh(points, 1, besides=keys) for points in ranked]
+            if not all(len(points) for points in fresh):
+                break
+            nominees = np.concatenate(fresh)
+            which = int(rng.choice(len(self.members), p=odds / odds.sum()))
+            chosen = np.vstack([chosen, nominees[which]])
+            keys.add(domain.key(nominees[which]))
+            data = data.with_pending(nominees[which])
         info["odds"] = (odds / odds.sum()).tolist()
         return Proposal(chosen, {**model, GAINS: gains, NOMINEES: nominees}, info)
 

@@ -22,7 +22,7 @@ class RandomSearch(Proposer):
         self, state: "State", data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
     ) -> Proposal:
         if domain.remaining is not None:
-            points = rng.permutation(domain.remaining)[:count]
+            points = domain.fresh(rng.permutation(domain.remaining), count)  # of a batch, some are taken by now
         else:
             points = domain.fresh(domain.random(max(64, 4 * count), rng), count)
             for drawn in MORE:  # nearly all have been tried

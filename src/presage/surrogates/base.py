@@ -117,6 +117,18 @@ class Posterior(ABC):
     def condition(self, x: np.ndarray, y: np.ndarray) -> "Posterior":
         """The posterior after further observations [m, d] and [m], hyperparameters kept."""
 
+    def imagine(self, x: np.ndarray, f: np.ndarray) -> "Posterior":
+        """The same for values [m] told in the units of `marginal`, as those that are foretold or drawn are."""
+        return self.condition(x, self.restored(f))
+
+    def believe(self, x: np.ndarray) -> "Posterior":
+        """The posterior had it observed its own mean at the points [m, d].
+
+        The mean in the units of `marginal`: that of a value itself is ruled by the long tail of bad ones where values
+        are warped, and a point that is awaited would count as a bad one.
+        """
+        return self.imagine(x, self.marginal(x).moments()[0])
+
     def joint(self, z: np.ndarray) -> Joint:
         """How f at the points [m, d] goes together with f elsewhere; noise apart."""
         return ByConditioning.of(self, z)
@@ -132,6 +144,10 @@ class Posterior(ABC):
     def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Standardised values [n] in the units of `marginal`, and log d transformed / d y, [c or 1, n] each."""
         return y[None], np.zeros((1, len(y)))
+
+    def restored(self, f: np.ndarray) -> np.ndarray:
+        """What `transformed` undoes: standardised values of some in the units of `marginal`, [n]."""
+        return f
 
     def foretold(self, x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density and distribution function of standardised observations, [n] each.

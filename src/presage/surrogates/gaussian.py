@@ -273,9 +273,11 @@ class GaussianPosterior(Posterior):
         return Marginal(mean, variance, self._weight(), self._df()), mean_slope, variance_slope
 
     def sample(self, x: np.ndarray, num: int, *, rng: np.random.Generator) -> np.ndarray:
+        if num < len(self.components):
+            return self._some(num, rng).sample(x, num, rng=rng)
         at = self.model.axes.features(x)
         draws = np.empty((num, len(x)))
-        for c, one in enumerate(self.components[:num]):
+        for c, one in enumerate(self.components):
             theta = one.theta[: self.model.noise_at]
             k = self.model.kernel.evaluate(theta, at, self.table.features, self.model.axes).value
             white = one.inverse @ k.T
@@ -288,13 +290,15 @@ class GaussianPosterior(Posterior):
         return draws
 
     def draw(self, num: int, *, rng: np.random.Generator) -> "GaussianDraws":
+        if num < len(self.components):
+            return self._some(num, rng).draw(num, rng=rng)
         axes = self.model.axes
         some = sobol(min(SPREAD, 256 * len(axes)), len(axes), rng)
         absent = np.array([column.conditional for column in axes.columns])
         some = np.where(absent & (rng.random(some.shape) < 0.5), np.nan, some)
         at, n = np.vstack([self.table.features, axes.features(some)]), len(self.table.y)
         weights = np.empty((num, len(at)))
-        for c, one in enumerate(self.components[:num]):
+        for c, one in enumerate(self.components):
             mine = weights[c :: len(self.components)]
             K = self.model.kernel.evaluate(one.theta[: self.model.noise_at], at, at, self.model.axes).value
             factor = cholesky(K.copy(), K.diagonal().mean())
@@ -306,6 +310,11 @@ class GaussianPosterior(Posterior):
             mine *= _radius(one, len(mine), rng)
             mine[:, :n] += one.alpha
         return GaussianDraws(self, at, weights)
+
+    def _some(self, num: int, rng: np.random.Generator) -> "GaussianPosterior":
+        """With a few components at random, for draws that are too few for all of them."""
+        chosen = rng.permutation(len(self.components))[:num]
+        return GaussianPosterior(self.model, self.table, tuple(self.components[i] for i in chosen))
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
@@ -322,6 +331,20 @@ class GaussianPosterior(Posterior):
         return np.array([warp.forward(y) for warp in warps]), np.array([warp.log_slope(y) for warp in warps])
 
     def condition(self, x: np.ndarray, y: np.ndarray) -> "GaussianPosterior":
+        return self._extended(x, y, [one.warp.forward(y) for one in self.components])
+
+    def imagine(self, x: np.ndarray, f: np.ndarray) -> "GaussianPosterior":
+        return self._extended(x, self.restored(f), [f] * len(self.components))
+
+    def believe(self, x: np.ndarray) -> "GaussianPosterior":
+        mean = self.marginal(x).mean
+        return self._extended(x, self.restored(mean.mean(axis=0)), list(mean))
+
+    def restored(self, f: np.ndarray) -> np.ndarray:
+        return np.mean([one.warp.inverse(f) for one in self.components], axis=0)
+
+    def _extended(self, x: np.ndarray, y: np.ndarray, latent: list[np.ndarray]) -> "GaussianPosterior":
+        """With more values [m], and what each component sees of them."""
         old = self.table
         at = self.model.axes.features(x)
         table = Table(
@@ -330,8 +353,8 @@ class GaussianPosterior(Posterior):
         )  # fmt: skip
         means = self.marginal(x).mean
         components = tuple(
-            _extended(self.model, old.features, at, one, one.warp.forward(y), mean)
-            for one, mean in zip(self.components, means, strict=True)
+            _extended(self.model, old.features, at, one, seen, mean)
+            for one, seen, mean in zip(self.components, latent, means, strict=True)
         )
         return GaussianPosterior(self.model, table, components)
 
@@ -417,7 +440,7 @@ class GaussianDraws(Draws):
         """For each component: its draws, the kernel, its pullback and the mean."""
         model, components = self.of.model, self.of.components
         here, parts = model.axes.features(x), []
-        for c, one in enumerate(components[: len(self.weights)]):
+        for c, one in enumerate(components):
             k = model.kernel.evaluate(one.theta[: model.noise_at], here, self.at, model.axes)
             parts.append((slice(c, None, len(components)), k.value, k.by_a, self.of._level(one, x)))
         return parts

@@ -287,6 +287,9 @@ class NetworkPosterior(Posterior):
     def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.table.warp.forward(y)[None], self.table.warp.log_slope(y)[None]
 
+    def restored(self, f: np.ndarray) -> np.ndarray:
+        return self.table.warp.inverse(f)
+
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = self.marginal(x).moments()
         return self.table.warp.moments(mean, variance)

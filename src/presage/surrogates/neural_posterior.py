@@ -135,6 +135,9 @@ class NeuralPosterior(Posterior):
     def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.warp.forward(y)[None], self.warp.log_slope(y)[None]
 
+    def restored(self, f: np.ndarray) -> np.ndarray:
+        return self.warp.inverse(f)
+
     def sample(self, x: np.ndarray, num: int, *, rng: np.random.Generator) -> np.ndarray:
         return self.draw(num, rng=rng).values(x)
 

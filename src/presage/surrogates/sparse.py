@@ -266,6 +266,12 @@ class SparsePosterior(Posterior):
     def condition(self, x: np.ndarray, y: np.ndarray) -> "SparsePosterior":
         return replace(self, inner=self.inner.condition(x, y))
 
+    def imagine(self, x: np.ndarray, f: np.ndarray) -> "SparsePosterior":
+        return replace(self, inner=self.inner.imagine(x, f))
+
+    def believe(self, x: np.ndarray) -> "SparsePosterior":
+        return replace(self, inner=self.inner.believe(x))
+
     def joint(self, z: np.ndarray) -> Joint:
         return self.inner.joint(z)
 

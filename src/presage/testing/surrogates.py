@@ -130,6 +130,13 @@ class SurrogateSuite:
         assert np.abs(mean - data.y).max() < 0.5
         assert (variance < 1.0).all()
 
+    def test_transformed_values_are_restored(self) -> None:
+        data = plain_data(30)
+        posterior = self.fit(data)
+        latent, _ = posterior.transformed(data.y)
+        if len(latent) == 1:  # components may each have units of their own
+            near(posterior.restored(latent[0]), data.y)
+
     def test_points_are_answered_one_by_one(self) -> None:
         for data in (plain_data(), mixed_data()):
             posterior, x = self.fit(data), probes(data)
