@@ -276,9 +276,23 @@ def test_feasible_adds_the_log_of_a_probability():
     law = acquisition.latent.marginal(x)
     log_p = stats.norm.logcdf(law.mean[0] / np.sqrt(1.0 + law.variance[0]))
     assert log_p.min() < math.log(0.5) < math.log(0.8) < log_p.max()
-    # below 0.8 a point is ruled out: a thousand times the logarithm of what is missing
-    expected = log_p + 1000.0 * np.minimum(log_p - math.log(0.8), 0.0)
+    # below 0.8, or 0.9 of the surest success, a point is ruled out: a thousand times the logarithm of what is missing
+    worked = x[30:][x[30:, 0] <= 0.6]
+    law = acquisition.latent.marginal(worked)
+    surest = stats.norm.logcdf(law.mean[0] / np.sqrt(1.0 + law.variance[0])).max()
+    likely = min(math.log(0.8), math.log(0.9) + surest)
+    expected = log_p + 1000.0 * np.minimum(log_p - likely, 0.0)
     assert np.abs(added - expected).max() < 1e-9 * np.abs(expected).max()
+
+
+def test_few_values_make_nobody_sure():
+    """Of two successes and a failure the classifier is as sure as 0.8 nowhere: 0.9 of the surest success counts."""
+    x = np.array([[0.48, 0.5], [0.98, 0.5], [0.23, 0.5]])
+    failed = np.array([False, True, False])
+    one = Feasible.learned(LogExpectedImprovement(), observe(x, np.where(failed, np.nan, 0.0), PLAIN, failed=failed))
+    surest = one.log_p(x[~failed]).max()
+    assert surest < math.log(0.8)
+    assert one.likely == pytest.approx(math.log(0.9) + surest)
 
 
 def test_feasible_learns_where_evaluations_fail():

@@ -814,3 +814,16 @@ def test_a_value_without_any_certainty_does_no_harm(stddev):
     for value in (1e-9, 2e-9, 5e-9, 3e-9):
         study.tell(study.ask(), value, stddev=stddev if value == 5e-9 else None)
     assert 0.0 <= study.ask().params["x"] <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_failures_among_the_first_trials_do_not_repeat_a_point(seed):
+    """Two successes and a failure make nobody sure; the next point is still a new one."""
+
+    def half(params):
+        if params["x"] > 0.5:
+            raise ValueError("no")
+        return abs(params["x"] - 0.2)
+
+    tried = [t.params["x"] for t in minimize(half, LINE, trials=8, seed=seed, progress=False).trials]
+    assert np.diff(np.sort(tried)).min() > 1e-6

@@ -1,5 +1,6 @@
 """The protocols of acquisitions: they see a posterior, never the model behind it. Larger is better."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class Acquisition(ABC):
         return False
 
     def informed(self, data: Observations) -> "Acquisition":
-        """The acquisition with what it models of the table besides the values."""
+        """The acquisition with what it models of the table besides the values; one around another one passes it on."""
         return self
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> "Acquisition":
@@ -83,6 +84,10 @@ class Logarithm(Acquisition):
     @property
     def costly(self) -> bool:
         return self.base.costly
+
+    def informed(self, data: Observations) -> Acquisition:
+        base = self.base.informed(data)
+        return base if base.scale == "logarithm" else Logarithm(base)
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         return Logarithm(self.base.prepare(posterior, context, rng=rng))
@@ -157,3 +162,17 @@ class Unprepared(Acquisition):
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
         raise RuntimeError(f"{type(self).__name__} must be prepared; call prepare(posterior, context, rng=rng) first")
+
+
+def must_be_whole(least: int, **given: object) -> None:
+    """Raise ValueError unless each argument is a whole number of `least` or more."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name} must be a whole number of {least} or more, but got {name}={value!r}")
+
+
+def must_be_finite(**given: object) -> None:
+    """Raise ValueError unless each argument is a finite number of at least 0."""
+    for name, value in given.items():
+        if not isinstance(value, int | float | np.integer | np.floating) or not 0.0 <= value < math.inf:
+            raise ValueError(f"{name} must be finite and at least 0, but got {name}={value!r}")

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context, OfMarginal, Scale, Unprepared
+from presage.acquisitions.base import Acquisition, Context, OfMarginal, Scale, Unprepared, must_be_finite, must_be_whole
 from presage.acquisitions.improvement import ExpectedImprovement, LogExpectedImprovement
+from presage.observations import Observations
 from presage.surrogates.base import Marginal, Posterior
 
 
@@ -30,6 +31,10 @@ class ConfidenceBound(OfMarginal):
     """
 
     kappa: float | Callable[[int], float] = 2.0
+
+    def __post_init__(self) -> None:
+        if not callable(self.kappa):
+            must_be_finite(kappa=self.kappa)
 
     def score(self, law: Marginal, context: Context) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         kappa = self.kappa(context.count) if callable(self.kappa) else self.kappa
@@ -56,12 +61,20 @@ class ExploreWhenFlat(Unprepared):
     """Pure exploration where nothing is expected to improve, another acquisition as long as something is (seed S3).
 
     Args:
-        base: the acquisition, whose values are expected improvements or their logarithms.
+        base: the acquisition, whose values are expected improvements or their logarithms; it is not prepared.
         threshold: of the best expected improvement among candidates, in standardised units.
     """
 
-    base: OfMarginal
+    base: Acquisition
     threshold: float = 1e-3
+
+    def __post_init__(self) -> None:
+        must_be_finite(threshold=self.threshold)
+        if not self.threshold:
+            raise ValueError(f"threshold > 0 must hold, but got threshold={self.threshold}")
+
+    def informed(self, data: Observations) -> Acquisition:
+        return replace(self, base=self.base.informed(data))
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         most = self.base.values(posterior, context.points(rng), context).max()
@@ -89,6 +102,13 @@ class SometimesGreedy(Unprepared):
     every: int = 2
     share: float = 0.03
     much: float = 0.01
+
+    def __post_init__(self) -> None:
+        must_be_whole(1, every=self.every)
+        must_be_finite(share=self.share, much=self.much)
+
+    def informed(self, data: Observations) -> Acquisition:
+        return replace(self, base=self.base.informed(data))
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         turn = context.count % self.every == 0 and self._worthwhile(posterior, context.points(rng), context)

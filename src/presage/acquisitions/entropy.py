@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context, OfJoint, Scale, Unprepared
+from presage.acquisitions.base import Acquisition, Context, OfJoint, Scale, Unprepared, must_be_whole
 from presage.acquisitions.improvement import HALF_LOG_TAU, log_normal
 from presage.acquisitions.representers import representers
 from presage.surrogates.base import Marginal, Posterior
@@ -114,6 +114,9 @@ class EntropySearch(Unprepared):
     scale: ClassVar[Scale] = "positive"
     points: int = 32
 
+    def __post_init__(self) -> None:
+        must_be_whole(2, points=self.points)  # where one place is known to be the lowest there is nothing to learn
+
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         return PreparedEntropy(*_tables(posterior, representers(posterior, context, rng, self.points))[:2])
 
@@ -132,6 +135,9 @@ class PredictiveEntropySearch(Unprepared):
 
     scale: ClassVar[Scale] = "positive"
     points: int = 32
+
+    def __post_init__(self) -> None:
+        must_be_whole(2, points=self.points)
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         joint, laws, means, covariances = _tables(posterior, representers(posterior, context, rng, self.points))

@@ -1,14 +1,14 @@
 """Points where evaluations fail are worth less."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from presage.acquisitions.base import Acquisition
 from presage.acquisitions.improvement import log_normal
 from presage.acquisitions.wrappers import Adjusted
-from presage.kernels import Matern
+from presage.kernels import Matern, features
 from presage.means import ConstantMean
 from presage.observations import Column, Observations
 from presage.priors import LogNormal
@@ -21,7 +21,10 @@ from presage.warping import Warp
 # slightly more likely to work than not.
 LENGTHSCALES, VARIANCE, MEAN = (0.1, 0.3, 1.0), 16.0, 0.5
 NEWTON_STEPS = 30
-LIKELY, STEEP = math.log(0.8), 1e3  # points less likely to work than this are worth something only if all are
+MOST = 500  # rows that are learned from, in time cubic in them
+# Points less likely to work than 0.8 are worth something only if all are. Two successes and a failure leave nobody as
+# sure as that, not even of the points that worked: then it is 0.9 of the surest of them, or the search would stay there.
+LIKELY, SURE, STEEP = math.log(0.8), math.log(0.9), 1e3
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,25 @@ class Feasible(Adjusted):
 
     base: Acquisition
     latent: Posterior
+    likely: float = LIKELY  # log P below which points are ruled out
 
     @staticmethod
     def learned(base: Acquisition, data: Observations) -> "Feasible":
-        """From the rows that worked and the rows that failed."""
-        rows = data.mask | data.failed
+        """From the rows that worked and the rows that failed; of many, from some of them."""
+        rows = _chosen(data)
         found = [_laplace(data.x[rows], data.failed[rows], data.columns, scale) for scale in LENGTHSCALES]
-        latent = max(found, key=lambda pair: pair[0])[1]
-        return Feasible(base, latent)
+        one = Feasible(base, max(found, key=lambda pair: pair[0])[1])
+        worked = data.x[rows][~data.failed[rows]]
+        return replace(one, likely=min(LIKELY, SURE + float(one.log_p(worked).max()))) if len(worked) else one
+
+    def log_p(self, x: np.ndarray) -> np.ndarray:
+        """log P(the evaluation succeeds) at points [n, d], [n]."""
+        law = self.latent.marginal(x)
+        return log_normal(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
 
     def added(self, x: np.ndarray) -> np.ndarray:
-        law = self.latent.marginal(x)
-        log_p = log_normal(law.mean[0] / np.sqrt(1.0 + law.variance[0]))[0]
-        return log_p + STEEP * np.minimum(log_p - LIKELY, 0.0)
+        log_p = self.log_p(x)
+        return log_p + STEEP * np.minimum(log_p - self.likely, 0.0)
 
     def added_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law, mean_slope, variance_slope = self.latent.marginal_gradient(x)
@@ -56,8 +65,34 @@ class Feasible(Adjusted):
         z = law.mean[0] / np.sqrt(spread)
         log_p, slope = log_normal(z)
         z_slope = mean_slope[0] / np.sqrt(spread)[:, None] - (0.5 * z / spread)[:, None] * variance_slope[0]
-        steep = 1.0 + STEEP * (log_p < LIKELY)
-        return log_p + STEEP * np.minimum(log_p - LIKELY, 0.0), (steep * slope)[:, None] * z_slope
+        steep = 1.0 + STEEP * (log_p < self.likely)
+        return log_p + STEEP * np.minimum(log_p - self.likely, 0.0), (steep * slope)[:, None] * z_slope
+
+
+def _chosen(data: Observations) -> np.ndarray:
+    """The rows to learn from, in their order.
+
+    Of many, half are failures or, where those are fewer, all of them. Of the rows that worked a third are the nearest
+    to these failures, where the edge is, and a third the best, where the search goes; the others are taken evenly from
+    the rest, in the order of trials, since far from what is known to work nothing is likely to.
+    """
+    failed, worked = np.flatnonzero(data.failed), np.flatnonzero(data.mask & ~data.failed)
+    if len(failed) + len(worked) <= MOST:
+        return np.union1d(failed, worked)
+    failed = _evenly(failed, max(MOST // 2, MOST - len(worked)))
+    left = MOST - len(failed)
+    at, far = features(data.x, data.columns), np.full(len(worked), np.inf)
+    for point in at[failed]:
+        far = np.minimum(far, np.square(at[worked] - point).sum(axis=1))
+    worked = worked[np.argsort(far, kind="stable")]
+    near, rest = worked[: left // 3], worked[left // 3 :]
+    rest = rest[np.argsort(data.y[rest], kind="stable")]
+    best, rest = rest[: left // 3], np.sort(rest[left // 3 :])
+    return np.sort(np.concatenate([failed, near, best, _evenly(rest, left - len(near) - len(best))]))
+
+
+def _evenly(rows: np.ndarray, most: int) -> np.ndarray:
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).round().astype(int)]
 
 
 def _laplace(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr
 
-from presage.acquisitions.base import TINY, Acquisition, Context, OfJoint, Scale, Unprepared
+from presage.acquisitions.base import TINY, Acquisition, Context, OfJoint, Scale, Unprepared, must_be_whole
 from presage.acquisitions.improvement import log_improvement
 from presage.acquisitions.representers import promising
 from presage.surrogates.base import Marginal, Posterior
@@ -27,6 +27,9 @@ class KnowledgeGradient(Unprepared):
 
     scale: ClassVar[Scale] = "positive"
     points: int = 24
+
+    def __post_init__(self) -> None:
+        must_be_whole(1, points=self.points)
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         some = promising(posterior, context, rng)

@@ -18,16 +18,6 @@ def promising(posterior: Posterior, context: Context, rng: np.random.Generator, 
     return points[np.concatenate([top, rest])]
 
 
-def minima(
-    posterior: Posterior, context: Context, rng: np.random.Generator, count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where functions drawn from the posterior are least among promising points, [count, d], and how low, [count]."""
-    points = promising(posterior, context, rng)
-    drawn = posterior.sample(points, count, rng=rng)
-    lowest = drawn.argmin(axis=1)
-    return points[lowest], drawn[np.arange(count), lowest]
-
-
 def representers(posterior: Posterior, context: Context, rng: np.random.Generator, count: int) -> np.ndarray:
     """Different points that are the least of functions drawn from the posterior, most frequent first, [<= count, d]."""
     points = promising(posterior, context, rng)

@@ -50,6 +50,9 @@ class UnderSampled(Unprepared):
     samples: int = 10
     width: float = 0.05
 
+    def informed(self, data: Observations) -> Acquisition:
+        return replace(self, base=self.base.informed(data))  # type: ignore[arg-type]
+
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         return OfDraws(self.base, posterior.draw(self.samples, rng=rng), self.samples, self.width**2)
 

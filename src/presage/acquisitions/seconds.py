@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context, Unprepared
+from presage.acquisitions.base import Acquisition, Context, Unprepared, must_be_finite
 from presage.acquisitions.improvement import LogExpectedImprovement
 from presage.acquisitions.wrappers import PerCost
 from presage.observations import Observations, observe
@@ -30,13 +30,17 @@ class PerSecond(Unprepared):
     base: Acquisition = field(default_factory=LogExpectedImprovement)
     exponent: float = 1.0
 
+    def __post_init__(self) -> None:
+        must_be_finite(exponent=self.exponent)
+
     def informed(self, data: Observations) -> Acquisition:
+        base = self.base.informed(data)
         rows = np.flatnonzero(data.mask & np.isfinite(data.seconds))[-MOST:]
         if len(rows) < FEWEST:
-            return self.base
+            return base
         times = observe(data.x[rows], np.log(SHORT + data.seconds[rows]), data.columns)
         found = GaussianProcess(warp=None).fit(times, rng=np.random.default_rng(0))
-        return PerCost(self.base, found.posterior, self.exponent * times.scale)
+        return PerCost(base, found.posterior, self.exponent * times.scale)
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         return self.base.prepare(posterior, context, rng=rng)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from presage.acquisitions.base import Acquisition, Context, Scale, Scored
+from presage.acquisitions.base import Acquisition, Context, Scale, Scored, must_be_finite
 from presage.acquisitions.improvement import ProbabilityOfImprovement, log_normal
+from presage.observations import Observations
 from presage.surrogates.base import Posterior
 
 
@@ -29,6 +30,9 @@ class Adjusted(Acquisition):
     @abstractmethod
     def added_and_gradients(self, x: np.ndarray) -> Scored:
         """The same with derivatives in x, [n] and [n, d]."""
+
+    def informed(self, data: Observations) -> Acquisition:
+        return replace(self, base=self.base.informed(data))  # type: ignore[type-var]
 
     def prepare(self, posterior: Posterior, context: Context, *, rng: np.random.Generator) -> Acquisition:
         return replace(self, base=self.base.logarithm().prepare(posterior, context, rng=rng))  # type: ignore[type-var]
@@ -55,6 +59,9 @@ class PerCost(Adjusted):
     base: Acquisition
     log_cost: Posterior
     exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        must_be_finite(exponent=self.exponent)
 
     def added(self, x: np.ndarray) -> np.ndarray:
         return -self.exponent * self.log_cost.marginal(x).moments()[0]
