@@ -165,6 +165,10 @@ def ablations_choices() -> str:
     return (RESULTS / "ablations" / "choices.md").read_text().strip()
 
 
+def ablations_noise() -> str:
+    return (RESULTS / "ablations" / "noise.md").read_text().strip()
+
+
 def ablations_reported() -> str:
     """The default against two of its changes on the reported list."""
     return (RESULTS / "ablations" / "reported.md").read_text().strip()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from presage.dimensions import Choice, Float, Int
+from presage.dimensions import Choice, Float, Int, is_number
 from presage.errors import StudyError
 from presage.insight import Model, Record, record_of
 from presage.sobol import sobol
@@ -52,12 +52,11 @@ def remaining(study: Any, worth: float | None = None, *, samples: int = SAMPLES,
         samples: functions drawn.
         seed: of points and draws.
     """
+    _check_worth(worth)
     record = record_of(study)
     model, values = record.model(), np.array([record.sign * t.values[0] for t in record.complete])
     if worth is None:
         worth = default_worth(values, record.history.header["initial"])
-    if not worth > 0.0:
-        raise StudyError(f"worth > 0 must hold, but got {worth}")
     rng = np.random.default_rng(seed)
     with few_threads():
         draws = record.sign * model.sample(_candidates(record, model, rng), samples, rng)
@@ -69,6 +68,11 @@ def remaining(study: Any, worth: float | None = None, *, samples: int = SAMPLES,
     return Remaining(
         float(gain.mean()), float((gain > worth).mean()), float(worth), (float(middle), float(ninety), float(most))
     )
+
+
+def _check_worth(worth: Any) -> None:
+    if worth is not None and not (is_number(worth) and worth > 0.0):
+        raise StudyError(f"worth > 0 must hold, but got {worth!r}")
 
 
 def default_worth(values: np.ndarray, initial: int) -> float:
@@ -136,8 +140,12 @@ class StopWhenDone:
     _in_a_row: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.probability < 1.0 or self.patience < 1 or (self.worth is not None and not self.worth > 0.0):
-            raise StudyError(f"worth > 0, 0 < probability < 1 and patience >= 1 must hold, but got {self}")
+        _check_worth(self.worth)
+        for what in ("probability", "patience") if self.after is None else ("probability", "patience", "after"):
+            if not is_number(getattr(self, what)):
+                raise StudyError(f"{what} must be a number, but got {getattr(self, what)!r}")
+        if not 0.0 < self.probability < 1.0 or self.patience < 1:
+            raise StudyError(f"0 < probability < 1 and patience >= 1 must hold, but got {self}")
 
     def __call__(self, study: "Study", trial: "Trial") -> None:
         record = record_of(study)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,18 @@ LARGEST_INT = 2**44  # up to it the logarithms of neighbouring integers differ e
 def plain(value: Any) -> Any:
     """A NumPy scalar as the Python value it holds; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is one real number: Python's, or a scalar of NumPy, JAX or PyTorch; not a truth value, not NaN.
+
+    Example:
+        >>> [is_number(value) for value in (3, np.float32(0.5), math.inf, math.nan, True, "3")]
+        [True, True, True, False, False, False]
+    """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(value == value)
 
 
 def _number(value: Any, what: str) -> float:
@@ -37,6 +50,13 @@ def _whole(value: Any, what: str) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_INT:
         raise SpaceError(f"{what} must be a whole number of at most 2**44 in size, but got {value!r}")
+    return value
+
+
+def _flag(value: Any, what: str) -> bool:
+    value = plain(value)
+    if not isinstance(value, bool):
+        raise SpaceError(f"{what} must be True or False, but got {value!r}")
     return value
 
 
@@ -154,6 +174,7 @@ class Float(_Graded):
     def __post_init__(self) -> None:
         object.__setattr__(self, "low", _number(self.low, "low"))
         object.__setattr__(self, "high", _number(self.high, "high"))
+        object.__setattr__(self, "log", _flag(self.log, "log"))
         _check_bounds(self.low, self.high, self.log, smallest=5e-324)
         if self.step is not None:
             step = _number(self.step, "step")
@@ -250,6 +271,7 @@ class Int(_Graded):
     def __post_init__(self) -> None:
         object.__setattr__(self, "low", _whole(self.low, "low"))
         object.__setattr__(self, "high", _whole(self.high, "high"))
+        object.__setattr__(self, "log", _flag(self.log, "log"))
         _check_bounds(self.low, self.high, self.log, smallest=1)
         object.__setattr__(self, "step", _whole(self.step, "step"))
         if not 1 <= self.step <= self.high - self.low:
@@ -319,6 +341,10 @@ class Choice(_Graded):
     def __post_init__(self) -> None:
         if isinstance(self.options, str) or not isinstance(self.options, Iterable):
             raise SpaceError(f"a Choice takes a list of options, but got {self.options!r}")
+        if isinstance(self.options, set | frozenset):  # of texts it has another order in every process
+            raise SpaceError(
+                f"a Choice takes options in an order that stays, but got the set {self.options!r}; write a list"
+            )
         options = tuple(plain(option) for option in self.options)
         if len(options) < 2:
             raise SpaceError(
@@ -432,4 +458,6 @@ def from_json(payload: Mapping[str, Any]) -> Dimension:
         raise SpaceError(f"a dimension's type must be one of {sorted(KINDS)}, but got {kind!r}")
     for name in arguments.keys() & {"options", "value"}:
         arguments[name] = unmarked(arguments[name])
+    if "log" in arguments:  # once anything was taken for it
+        arguments["log"] = bool(arguments["log"])
     return KINDS[kind](**arguments)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from presage import leases
+from presage.dimensions import is_number
 from presage.errors import SpaceExhausted, StudyError, TooManyFailures
 from presage.executors import Runner, open_runner
 from presage.leases import Lease
@@ -124,15 +125,18 @@ def run(
     """
     if trials is None and seconds is None and target is None and patience is None:
         raise StudyError("at least one of trials, seconds, target and patience must be given, or the search never ends")
-    for what, limit in (
-        ("trials", trials),
-        ("seconds", seconds),
-        ("patience", patience),
-        ("max_failures", max_failures),
-        ("lease", lease),
-    ):
-        if limit is not None and limit <= 0:
+    limits = {"trials": trials, "seconds": seconds, "patience": patience, "max_failures": max_failures, "lease": lease}
+    for what, limit in {"target": target, **limits}.items():
+        if not is_number(limit) and (limit is not None or what in ("max_failures", "lease")):
+            raise StudyError(f"{what} must be a number, but got {limit!r}")
+        if limit is not None and limit <= 0 and what in limits:
             raise StudyError(f"{what} > 0 must hold, but got {limit}")
+    if not isinstance(callbacks, Iterable):
+        raise StudyError(f"callbacks must be a list of functions of study and trial, but got {callbacks!r}")
+    told = [*callbacks]
+    for callback in told:
+        if not callable(callback):
+            raise StudyError(f"a callback must be a function of study and trial, but got {callback!r}")
     if not callable(objective):
         raise StudyError(f"an objective must be callable with a params dictionary, but got {objective!r}")
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -145,7 +149,7 @@ def run(
     loop = None
     try:
         with open_runner(executor, workers, timeout) as runner, show(study, trials, progress) as view:
-            loop = _Loop(study, objective, rules, runner, max_failures, [*callbacks, view.update], lease, checkpoints)
+            loop = _Loop(study, objective, rules, runner, max_failures, [*told, view.update], lease, checkpoints)
             stopped = loop.go()
         loop.lease.end()
     except BaseException as error:  # the runner is closed and waits for nothing

@@ -27,7 +27,7 @@ class Space(Mapping[str, Dimension]):
 
     Args:
         dimensions: the axes by name. An axis named in another's `when` comes before it.
-        constraints: callables on a params dictionary; a point is legal where all of them are true.
+        constraints: callables on a params dictionary, or a single one; a point is legal where all of them are true.
 
     Example:
         >>> space = Space({"layers": Int(1, 3), "width2": Int(8, 64, log=True, when={"layers": [2, 3]})})
@@ -37,7 +37,9 @@ class Space(Mapping[str, Dimension]):
         {'layers': 3, 'width2': 64}
     """
 
-    def __init__(self, dimensions: Mapping[str, Dimension], *, constraints: Iterable[Constraint] = ()):
+    def __init__(
+        self, dimensions: Mapping[str, Dimension], *, constraints: Constraint | Iterable[Constraint] = ()
+    ):  # fmt: skip
         if not isinstance(dimensions, Mapping) or not dimensions:
             raise SpaceError(f"a Space takes a non-empty dictionary of dimensions, but got {dimensions!r}")
         self._dimensions: dict[str, Dimension] = {}
@@ -45,7 +47,9 @@ class Space(Mapping[str, Dimension]):
         self._wanted: dict[str, dict[str, set[str]]] = {}  # the same as JSON texts of the parent's values
         for name, dimension in dimensions.items():
             self._add(name, dimension)
-        self.constraints = tuple(constraints)
+        if not callable(constraints) and not isinstance(constraints, Iterable):
+            raise SpaceError(f"constraints must be a list of callables, but got {constraints!r}")
+        self.constraints: tuple[Constraint, ...] = (constraints,) if callable(constraints) else tuple(constraints)
         for constraint in self.constraints:
             if not callable(constraint):
                 raise SpaceError(f"a constraint must be callable with a params dictionary, but got {constraint!r}")
@@ -119,6 +123,8 @@ class Space(Mapping[str, Dimension]):
                 when[parent] = tuple(axis.check(value) for value in many)
             except SpaceError as error:
                 raise SpaceError(f"when of {name!r}, for {parent!r}: {error}") from None
+            if isinstance(values, set | frozenset):  # of texts it has another order in every process
+                when[parent] = tuple(sorted(when[parent], key=axis.encode))
             if not many:
                 raise SpaceError(f"when of {name!r} gives no value for {parent!r}, so {name!r} would never exist")
             self._wanted.setdefault(name, {})[parent] = {json_key(value, "a condition") for value in when[parent]}

@@ -23,7 +23,7 @@ LENGTHSCALES, VARIANCE, MEAN = (0.1, 0.3, 1.0), 16.0, 0.5
 NEWTON_STEPS = 30
 MOST = 500  # rows that are learned from, in time cubic in them
 # Points less likely to work than 0.8 are worth something only if all are. Two successes and a failure leave nobody as
-# sure as that, not even of the points that worked: then it is 0.9 of the surest of them, or the search would stay there.
+# sure as that, not even of the points that worked: then it is 0.9 of the surest one, or the search would stay there.
 LIKELY, SURE, STEEP = math.log(0.8), math.log(0.9), 1e3
 
 

@@ -63,6 +63,9 @@ def done(folder: Path, methods: Iterable[str], trials: dict[str, int]) -> set[tu
     """What of some methods need not be run again: problem, method, seed at the present budget."""
     wanted = set(methods)
     if not folder.is_dir():
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        if not there.is_dir():
+            raise PresageError(f"results are kept in a folder, but {there} is a file; name another place")
         return set()
     return {
         (r["problem"], r["method"], r["seed"])

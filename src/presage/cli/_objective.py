@@ -57,7 +57,7 @@ def _while_importing(module: str, error: BaseException) -> str:
     return f"module {module!r} must be importable, but importing it raised:\n{text.rstrip()}"
 
 
-def find_space(objective: Callable[..., Any], module: ModuleType, target: str) -> "Space":
+def own_space(objective: Callable[..., Any], module: ModuleType) -> "Space | None":
     """The space that belongs to an objective: its own `space`, else its module's `SPACE` or `space`."""
     from presage.space import Space
 
@@ -67,7 +67,15 @@ def find_space(objective: Callable[..., Any], module: ModuleType, target: str) -
             return found
         if isinstance(found, Mapping):
             return Space(found)
-    raise StudyError(
-        f"a search space is needed, but {target!r} has none; give --param NAME=KIND:... or, in the module, "
-        "SPACE = presage.Space({...})"
-    )
+    return None
+
+
+def find_space(objective: Callable[..., Any], module: ModuleType, target: str, or_else: str = "") -> "Space":
+    """As `own_space`, or an error that tells to write one; `or_else` is what else can be done."""
+    space = own_space(objective, module)
+    if space is None:
+        raise StudyError(
+            f"a search space is needed, but {target!r} has none; {or_else}in its module, write "
+            "SPACE = presage.Space({...})"
+        )
+    return space

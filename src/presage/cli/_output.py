@@ -68,6 +68,16 @@ def brief(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else line(str(value), 60)
 
 
+def several(count: int, what: str) -> str:
+    """So many of something.
+
+    Example:
+        >>> several(1, "trial"), several(2, "trial")
+        ('1 trial', '2 trials')
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def pairs(params: Mapping[str, Any]) -> str:
     """Params on one line.
 

@@ -75,6 +75,17 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name).strip("._")[:80] or "study"
 
 
+def folder(path: "Path", hint: str) -> "Path":
+    """The folder, made where there is none: what goes wrong is wrong usage, and is said before anything is computed."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"it must be a folder, but {path} is none: {error.strerror}", param_hint=hint
+        ) from None
+    return path
+
+
 def write(path: "Path", data: bytes, hint: str) -> None:
     """Write a file, and its folder where there is none; what goes wrong is wrong usage."""
     try:

@@ -4,11 +4,11 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import JsonOption
+from presage.cli._studies import JsonOption, folder
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -21,20 +21,19 @@ app = typer.Typer(
     help="Compare presage with other optimisers on problems whose minima are known.",
 )  # fmt: skip
 
-ProblemsOption = Annotated[
-    str,
-    typer.Option(
-        "--list", "--problems", "-p", metavar="NAMES",
-        help="Lists or problems with commas: reported, development, tuning, branin. All that there are, if left out.",
-    ),
-]  # fmt: skip
-MethodsOption = Annotated[
-    str,
-    typer.Option(
-        "--methods", "-m", metavar="NAMES",
-        help="With commas, as presage bench list tells; presage:gp:ei names a surrogate and an acquisition.",
-    ),
-]  # fmt: skip
+_PROBLEMS = "Lists or problems with commas: reported, development, tuning, branin."
+_METHODS = "With commas, as presage bench list tells; presage:gp:ei names a surrogate and an acquisition."
+_ALL = " All that have results, if left out."
+
+
+def _names(help: str, *flags: str) -> Any:
+    return typer.Option(*flags, metavar="NAMES", help=help)
+
+
+ProblemsOption = Annotated[str, _names(_PROBLEMS, "--list", "--problems", "-p")]
+MethodsOption = Annotated[str, _names(_METHODS, "--methods", "-m")]
+ShownProblemsOption = Annotated[str, _names(_PROBLEMS + _ALL, "--list", "--problems", "-p")]  # of what was run
+ShownMethodsOption = Annotated[str, _names(_METHODS + _ALL, "--methods", "-m")]
 SeedsOption = Annotated[str, typer.Option("--seeds", "-s", metavar="RANGE", help="0:20 are 0 to 19; also 3,7.")]
 PythonOption = Annotated[
     list[str] | None,
@@ -99,16 +98,19 @@ def run(
     from presage.benchmarks.problems import choose
     from presage.benchmarks.runner import jobs_for
     from presage.benchmarks.runner import run as run_all
-    from presage.cli._output import err
+    from presage.cli._output import err, several
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     for name in names:
         check(name)
     chosen = choose(problems)
     wanted = list(jobs_for([p.name for p in chosen], names, seeds_of(seeds), pythons_of(python or [])))
-    there = records.done(out, names, {p.name: p.trials for p in chosen})
+    there = records.done(folder(out, "--out"), names, {p.name: p.trials for p in chosen})
     left = [job for job in wanted if (job.problem, job.method, job.seed) not in there]
-    err().print(f"{len(wanted)} runs, {len(wanted) - len(left)} of them there already; results in {out}.", style="dim")
+    err().print(
+        f"{several(len(wanted), 'run')}, {len(wanted) - len(left)} of them there already; results in {out}.",
+        style="dim",
+    )
     with Progress(len(left)) as view:
         try:
             failed = run_all(
@@ -120,12 +122,12 @@ def run(
             raise typer.Exit(130) from None
     missing = len(left) - view.count
     if missing:
-        err().print(f"{missing} runs are left; the same command goes on.", style="yellow")
+        err().print(f"{several(missing, 'run')} left; the same command goes on.", style="yellow")
     if failed:
         reasons = dict.fromkeys(f"{f.job.method}: {f.reason}" for f in failed)
         for reason in list(reasons)[:5]:
             err().print(reason, style="red", soft_wrap=True)
-        raise PresageError(f"{len(failed)} runs failed; they are tried again next time")
+        raise PresageError(f"{several(len(failed), 'run')} failed; the same command tries again")
 
 
 def typed() -> str:
@@ -184,8 +186,8 @@ class Progress:
 @app.command()
 def table(
     out: OutOption = Path("bench"),
-    problems: ProblemsOption = "",
-    methods: MethodsOption = "",
+    problems: ShownProblemsOption = "",
+    methods: ShownMethodsOption = "",
     ours: Annotated[
         str, typer.Option("--ours", metavar="METHOD", help="Whom to compare with the best other one.")
     ] = "presage",
@@ -230,8 +232,8 @@ def _pairs(found: "list[Record]", problems: str, names: list[str], ours: str) ->
 @app.command()
 def plot(
     out: OutOption = Path("bench"),
-    problems: ProblemsOption = "",
-    methods: MethodsOption = "",
+    problems: ShownProblemsOption = "",
+    methods: ShownMethodsOption = "",
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Where figures go; FOLDER of --out if left out.")
     ] = None,
@@ -253,16 +255,16 @@ def plot(
     from presage.benchmarks.summary import select
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    folder = to or out
-    folder.mkdir(parents=True, exist_ok=True)
+    found = read(out)
+    place = folder(to or out, "--to")
     if pairs:
-        figures.shares(_pairs(read(out), problems, names, ours), ours).savefig(folder / "shares.png", dpi=110)
-        typer.echo(folder / "shares.png")
+        figures.shares(_pairs(found, problems, names, ours), ours).savefig(place / "shares.png", dpi=110)
+        typer.echo(place / "shares.png")
         return
-    runs, shown, _ = select(read(out), [p.name for p in choose(problems)] if problems else [], names)
+    runs, shown, _ = select(found, [p.name for p in choose(problems)] if problems else [], names)
     for name, draw in {"regrets": figures.curves, "ranks": figures.rank_curves}.items():
-        draw(runs, shown).savefig(folder / f"{name}.png", dpi=110)
-        typer.echo(folder / f"{name}.png")
+        draw(runs, shown).savefig(place / f"{name}.png", dpi=110)
+        typer.echo(place / f"{name}.png")
 
 
 @app.command()
@@ -302,6 +304,7 @@ def ablate(
             raise PresageError(f"choices are tried on {', '.join(listed)} only, but got {name!r}")
     methods = [ablations.OURS, *(f"{ablations.OURS}@{name}" for name in names)]
     wanted = list(jobs_for(chosen, methods, seeds_of(seeds), {}))
+    folder(out, "--out")
     with Progress(len(wanted)) as view:
         try:
             failed = run_all(wanted, out, workers=jobs, command=typed(), tell=view.tell)
@@ -348,6 +351,7 @@ def latency(
     if not all(part.strip().isdecimal() and int(part) > 1 for part in sizes.split(",")):
         raise typer.BadParameter(f"sizes are whole numbers above 1 with commas, but got {sizes!r}")
     wanted = [int(part) for part in sizes.split(",")]
+    folder(out, "--out")
     with Progress(len(names) * len(wanted)) as view:
         try:
             found = measured.run(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from presage.cli._studies import JsonOption
+from presage.cli._studies import folder as make_folder
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def design(
         raise PresageError(f"{data} has no column {target!r}; it has {', '.join(columns)}")
     limit, total = budget_of(budget)
     y = columns.pop(target)
-    folder = output or data.with_name(f"{data.name}.design")
+    folder = make_folder(output or data.with_name(f"{data.name}.design"), "--output")
     view: Any = nullcontext(lambda runs: None)
     if sys.stderr.isatty():
         view = Live()

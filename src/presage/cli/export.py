@@ -25,15 +25,21 @@ def export(
     name: NameArgument = None,
     storage: StorageOption = None,
     format: Annotated[
-        Format, typer.Option("--format", "-f", help="csv: a row per trial. json: everything. optuna: see --to.")
-    ] = Format.csv,
+        Format | None,
+        typer.Option(
+            "--format",
+            "-f",
+            show_default="json for a FILE.json, else csv",
+            help="csv: a row per trial. json: everything. optuna: see --to.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; standard output if left out.")
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="URL", help="The Optuna storage to write to, such as sqlite:///optuna.db."),
+        typer.Option("--to", metavar="URL|FILE", help="The Optuna storage to write to, such as sqlite:///optuna.db."),
     ] = None,
 ) -> None:
     """Write all trials of a study as CSV or JSON, or into an Optuna storage.
@@ -46,22 +52,29 @@ def export(
       presage export tuning --storage study.db --format csv --output trials.csv
       presage export tuning --storage study.db --format optuna --to sqlite:///optuna.db
     """
-    if (to is None) == (format is Format.optuna):
-        raise typer.BadParameter("it goes with --format optuna, and only with it", param_hint="--to")
+    if to is None and format is Format.optuna:
+        raise typer.BadParameter(
+            "it is missing; --format optuna needs --to sqlite:///optuna.db or another Optuna storage", param_hint="--to"
+        )
+    if to is not None and format is not Format.optuna:
+        raise typer.BadParameter("it goes with --format optuna only", param_hint="--to")
+    if as_json or (format is None and output is not None and output.suffix.lower() == ".json"):
+        format = Format.json
     name, history = read(open_existing(storage), storage, name)
     if to is not None:
+        from presage.cli._output import several
         from presage.integrations.optuna_studies import write
 
         import_module("optuna").logging.set_verbosity(30)  # no line for each trial
         write(name, history, to)
-        typer.echo(f"{len(history.trials)} trials of {name!r} are in {shown(to)}.", err=True)
+        typer.echo(f"{several(len(history.trials), 'trial')} of {name!r} written to {shown(to)}.", err=True)
         return
-    if format is Format.csv and not as_json:
+    if format is Format.json:
+        text = _as_json(name, history)
+    else:
         from presage.table import as_csv
 
         text = as_csv(history)
-    else:
-        text = _as_json(name, history)
     if output is None:
         sys.stdout.write(text)
         return
@@ -73,5 +86,6 @@ def export(
 
 def _as_json(name: str, history: "History") -> str:
     header = {key: value for key, value in history.header.items() if key not in ("type", "space", "at")}
-    study = {"name": name, **header, "created": history.header["at"], "space": history.space.to_json()}
+    now = {**history.settings, "created": history.header["at"], "space": history.space.to_json()}
+    study = {"name": name, **header, **now}
     return json.dumps({**study, "trials": [trial.to_json() for trial in history.trials]}, indent=2) + "\n"

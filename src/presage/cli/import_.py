@@ -18,7 +18,7 @@ PARAM_HELP = "A dimension of the search as in presage run, such as lr=log:1e-5:0
 
 
 def import_study(
-    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="A CSV file, or the URL of an Optuna storage.")],
+    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="A CSV file, or an Optuna storage.")],
     storage: StorageOption = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Of the new study; that of the source if left out.")
@@ -37,14 +37,14 @@ def import_study(
     """Make a study of trials that were made elsewhere: all of them or, where one does not fit, none.
 
     A CSV file has a header, a column of values, and a column for each parameter; what presage export wrote keeps states
-    and times too. An Optuna storage is given by its URL. Results of scikit-optimize are pickles, which could run
-    anything, and come in from Python only: presage.integrations.skopt.from_skopt.
+    and times too. An Optuna storage is given by its URL, or as an SQLite file. Results of scikit-optimize are pickles,
+    which could run anything, and come in from Python only: presage.integrations.skopt.from_skopt.
 
     Examples:
       presage import runs.csv --value loss -p lr=log:1e-5:0.1 -p layers=int:1:8 --storage study.db
       presage import sqlite:///optuna.db --study tuning --storage study.db
     """
-    from presage.cli._output import line, out
+    from presage.cli._output import line, out, several
     from presage.cli._params import parse_params
     from presage.table import summary
 
@@ -55,6 +55,8 @@ def import_study(
     except PresageError as error:
         raise typer.BadParameter(str(error), param_hint="--param") from None
     more = {"storage": storage, "name": name, "space": space, "seed": seed}
+    if _is_sqlite(source):
+        source = f"sqlite:///{source}"
     if URL.fullmatch(source):
         from presage.integrations.optuna_studies import from_optuna, open_optuna
 
@@ -82,5 +84,15 @@ def import_study(
         return
     done = sum(trial.state == "complete" for trial in made.trials)
     out().print(
-        f"{line(made.name)!r} in {shown(storage)}: {len(made.trials)} trials, {done} with a value.", soft_wrap=True
+        f"{line(made.name)!r} in {shown(storage)}: {several(len(made.trials), 'trial')}, {done} with a value.",
+        soft_wrap=True,
     )
+
+
+def _is_sqlite(source: str) -> bool:
+    """Whether it is a file that SQLite made."""
+    try:
+        with open(source, "rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:  # said by whoever reads it
+        return False

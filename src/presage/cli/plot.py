@@ -3,11 +3,14 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from presage.cli._studies import JsonOption, NameArgument, StorageOption, file_name, open_existing, read_record, write
+
+if TYPE_CHECKING:
+    from presage.insight import Record
 
 
 class Figure(StrEnum):
@@ -66,6 +69,7 @@ def plot(
         raise typer.BadParameter(
             f"a figure's file must end in png, svg or pdf, but got {kind!r}", param_hint="--output"
         )
+    _check_names(param, record, max(WITH_DIMENSIONS.get(str(each), 0) for each in wanted))
     written = []
     for each in map(str, wanted):
         ending = "gif" if each == "animation" else kind
@@ -89,3 +93,17 @@ def plot(
         write(path, picture.getvalue(), "--output")
         written.append(str(path))
     typer.echo(json.dumps({"study": record.name, "files": written}) if as_json else "\n".join(written))
+
+
+def _check_names(names: list[str], record: "Record", most: int) -> None:
+    """What no figure would use is a mistake, and not to be passed over."""
+    from presage.errors import StudyError
+
+    for name in names:
+        if name not in record.space:
+            raise StudyError(f"--param must be one of {', '.join(record.space)}, but got {name!r}")
+    if len(names) > most:
+        takes = ", ".join(f"{figure} takes {count}" for figure, count in WITH_DIMENSIONS.items())
+        raise typer.BadParameter(
+            f"{takes}, other figures none, but got {', '.join(names)}; leave out what is too many", param_hint="--param"
+        )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from presage.cli._studies import JsonOption
+from presage.cli._studies import folder as make_folder
 from presage.errors import PresageError
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ def reproduce(
     for option, given, only_of in (("--data", data, "s4"), ("--python", python, "s5")):
         if given is not None and seed != only_of:
             raise PresageError(f"{option} is for {only_of} only, but the seed is {seed}")
-    folder = out or Path(f"reproduce-{seed}")
+    chosen = None if seed == "s5" else _chosen(seed, quick, seeds, data, only)
+    folder = make_folder(out or Path(f"reproduce-{seed}"), "--out")
     with _interruptible(folder):
-        if seed == "s5":
+        if chosen is None:
             told = _tuning(folder, quick, seeds, jobs, python)
         else:
-            told = _experiments(_chosen(seed, quick, seeds, data, only), folder, jobs)
+            told = _experiments(chosen, folder, jobs)
     text = f"# {seed.upper()}: {ABOUT[seed]}\n\n" + "\n".join(
         f"## {title}\n\n{one.markdown()}" for title, one in told.values()
     )

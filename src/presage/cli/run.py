@@ -170,7 +170,9 @@ def _parse(
         if json_field is not None:
             raise typer.BadParameter("it is for commands; a function returns its value", param_hint="--json-field")
         objective, module = load_objective(what[0])
-        return written.space if written else find_space(objective, module, what[0]), objective, None
+        if written is None:
+            return find_space(objective, module, what[0], "give --param NAME=KIND:... or, "), objective, None
+        return written.space, objective, None
     with _usage("COMMAND"):
         check_command(what, list(written.space) if written else [])
     if written is None:
@@ -203,14 +205,14 @@ def _open(space: "Space", direction: Any, place: str | None, settings: dict[str,
 
 
 def _greet(study: "Study", place: str | None, trials: int) -> None:
-    from presage.cli._output import brief, err, line
+    from presage.cli._output import brief, err, line, several
     from presage.table import best_of
 
     history, best = study._history, best_of(study._history)
     if place is None:
         text = "The study is kept in memory; --storage study.db keeps it in a file, so that it can be continued."
     elif history.finished:
-        known = f"{history.finished} trials done" + (f", best {brief(best.value)}" if best else "")
+        known = f"{several(history.finished, 'trial')} done" + (f", best {brief(best.value)}" if best else "")
         text = f"Continuing study {line(study.name)!r} in {shown(place)}: {known}."
         if history.finished >= trials:
             text += f" That is all of --trials {trials}; raise it to go on."

@@ -64,9 +64,9 @@ def _facts(facts: dict[str, Any], history: "History", last: int) -> dict[str, An
     from presage.table import best_of
 
     best = best_of(history)
-    settings = {key: history.header.get(key) for key in ("surrogate", "acquisition", "initial", "seed", "replicates")}
+    fixed = {key: history.header.get(key) for key in ("initial", "seed", "replicates")}
     return {
-        **facts, **settings, "space": history.space.to_json(),
+        **facts, **history.settings, **fixed, "space": history.space.to_json(),
         "best": None if best is None else best.to_json(),
         "last": [trial.to_json() for trial in history.trials[max(0, len(history.trials) - last) :]],
     }  # fmt: skip
@@ -77,14 +77,14 @@ def _print(facts: dict[str, Any], history: "History", last: int) -> None:
     from presage.cli._params import describe
     from presage.table import best_of
 
-    console, header, best = out(), history.header, best_of(history)
+    console, header, settings, best = out(), history.header, history.settings, best_of(history)
     states = ("complete", "failed", "running", "waiting")
     counts = ", ".join(f"{facts[state]} {state}" for state in states if facts[state])
     console.print(line(facts["name"]), style="bold")
     for what, text in {
         "direction": facts["direction"],
         "trials": f"{facts['trials']}" + (f" ({counts})" if counts else ""),
-        "model": f"surrogate {_setting(header['surrogate'])}, acquisition {_setting(header['acquisition'])}, "
+        "model": f"surrogate {_setting(settings['surrogate'])}, acquisition {_setting(settings['acquisition'])}, "
         f"{header['initial']} initial trials, seed {header['seed']}",
     }.items():
         console.print(f"{what:10}{line(text, 2000)}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from presage.cli._studies import StorageOption, shown
+from presage.cli._studies import StorageOption, replay, shown
 from presage.cli.run import ENGINE_HELP, JSON_RESULT, _option, _print_json, _signals, _stop, _tell_plainly
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def worker(
         float,
         _option("--lease", unit="SECONDS", help="Without a sign of life for so long, its trials go to others."),
     ] = 60.0,
-    maximize: Annotated[bool, _option("--maximize", help="For a new study: look for the largest value.")] = False,
+    maximize: Annotated[
+        bool, _option("--maximize", help="Look for the largest value; a study that exists must do so.")
+    ] = False,
     surrogate: Annotated[
         str | None, _option("--surrogate", unit="NAME", help="For a new study; auto where left out.")
     ] = None,
@@ -47,21 +49,22 @@ def worker(
 
     Any number of workers on any machines share a PostgreSQL database, those of one machine may share a file. A worker
     may be killed at any time: what it was evaluating is given to another. The space of a new study is the function's
-    attribute `space`, or SPACE or `space` in its module; the current folder is importable.
+    attribute `space`, or SPACE or `space` in its module; where there is one, a study that exists must have the same.
+    The current folder is importable.
 
     Example:
       presage worker train:loss --storage postgresql://me@host/studies --name tuning --trials 1000
     """
     from presage.cli._objective import load_objective
-    from presage.cli._output import err, line
+    from presage.cli._output import err, line, several
 
     if not storage:
         raise typer.BadParameter("it is needed here; give it, or set PRESAGE_STORAGE", param_hint="--storage")
     objective, module = load_objective(what)
     study = _join(storage, name, what, objective, module, maximize, {"surrogate": surrogate, "seed": seed})
     if not quiet:
-        done = study._history.finished
-        err().print(f"Joined study {line(name)!r} in {shown(storage)}: {done} trials done.", style="dim")
+        done = several(study._history.finished, "trial")
+        err().print(f"Joined study {line(name)!r} in {shown(storage)}: {done} done.", style="dim")
     with _signals() as received:
         result = study.optimize(
             objective, sys.maxsize if trials is None else trials, workers=jobs, executor=engine, timeout=timeout,
@@ -73,22 +76,30 @@ def worker(
         _print_json(result)
     elif not quiet:
         why = "" if result.stopped == "trials" else f"; this worker ends ({result.stopped})"
-        err().print(f"The study has {study._history.finished} finished trials{why}.", style="dim")
+        err().print(f"The study has {several(study._history.finished, 'finished trial')}{why}.", style="dim")
 
 
 def _join(
     place: str, name: str, target: str, objective: Any, module: Any, maximize: bool, settings: dict[str, Any]
 ) -> "Study":
-    """The study of that name as it is, or a new one."""
-    from presage.cli._objective import find_space
+    """The study of that name as it is, if it is the one that the module is for; or a new one."""
+    from presage.cli._objective import find_space, own_space
+    from presage.errors import StudyError
     from presage.storage import open_storage
     from presage.study import Study, load_study
 
     storage = open_storage(place)
     if name in storage.studies():
-        constrained = storage.read(name)[0].payload["space"]["constraints"]
-        space = find_space(objective, module, target) if constrained else None
+        space = own_space(objective, module)
+        if space is None and replay(storage, name).stored_space["constraints"]:  # they are the module's to give
+            space = find_space(objective, module, target)
+        if maximize and storage.read(name, 0, 1)[0].payload["direction"] != "maximize":
+            raise StudyError(
+                f"study {name!r} exists, so its direction must be minimize, but got --maximize; leave it out or use "
+                "another --name"
+            )
         return load_study(storage, name, space=space, surrogate=settings["surrogate"])
     given = {what: value for what, value in settings.items() if value is not None}
-    space = find_space(objective, module, target)
+    joins = f"there is no study {name!r} in {shown(place)} that it could join: give the --name of one or, "
+    space = find_space(objective, module, target, joins)
     return Study(space, direction="maximize" if maximize else "minimize", storage=storage, name=name, **given)

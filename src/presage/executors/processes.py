@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from io import TextIOWrapper
 from multiprocessing.connection import Connection
+from numbers import Real
 
 from presage.errors import StudyError
 from presage.executors.base import Objective, Packed, Packer, Runner, check_workers, evaluate, failed, lost
@@ -40,8 +41,9 @@ class ProcessRunner(Runner):
     def __init__(self, workers: int, timeout: float | None = None) -> None:
         if sys.platform == "win32":
             raise StudyError("processes need Linux or macOS, but this is Windows; use executor='threads'")
-        if timeout is not None and not 0 < timeout < math.inf:
-            raise StudyError(f"timeout must be a positive number of seconds, but got timeout={timeout}")
+        number = isinstance(timeout, Real) and not isinstance(timeout, bool)
+        if timeout is not None and not (number and 0 < timeout < math.inf):
+            raise StudyError(f"timeout must be a positive number of seconds, but got timeout={timeout!r}")
         self.workers = check_workers(workers)
         self._timeout = timeout
         self._packer = Packer()

@@ -129,9 +129,13 @@ class Record:
 
 def record_of(study: "Study | Record | Any") -> Record:
     """The record of a study; a record as it is; the study of a search's result."""
+    from presage.study import Study
+
     if isinstance(study, Record):
         return study
-    study = getattr(study, "study", study)  # a Result
+    given, study = study, getattr(study, "study", study)  # a Result
+    if not isinstance(study, Study):
+        raise StudyError(f"a Study, a Result or a Record is needed, but got {given!r}; load_study opens a stored one")
     with study._lock:
         study._sync()
         record = _records.get(study)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from presage.dimensions import Dimension, is_number
 from presage.errors import SpaceError, StudyError
 from presage.integrations import require
-from presage.integrations.optuna_spaces import dimension_of, distributions_of, expressible
+from presage.integrations.optuna_spaces import dimension_of, distributions_of, expressible, searched
 from presage.proposers.model_based import ModelBased
 from presage.space import Params, Space
 from presage.suggester import Suggester
@@ -65,7 +66,7 @@ class PresageSampler(BaseSampler):
         acquisition: likewise.
         initial: trials before the surrogate is asked; by default 3 more than dimensions, at most 10.
         space: what is searched, where that is known beforehand: a `presage.Space`, whose conditions and constraints
-            are then respected from the first trial on, or Optuna's distributions by name.
+            are then respected from the first trial on, or its dimensions, or Optuna's distributions, by name.
         constraints_func: maps a finished trial to numbers that are at most 0 where it is feasible. Optuna 5 has
             `trial.set_constraint` instead, which works too.
         learn_failures: whether a failed trial counts against its point. Optuna's own samplers ignore such trials.
@@ -74,15 +75,15 @@ class PresageSampler(BaseSampler):
     def __init__(
         self, seed: int | None = None, *, surrogate: "str | Surrogate" = "auto",
         acquisition: "str | Acquisition | Proposer" = "auto", initial: int | None = None,
-        space: Space | Mapping[str, BaseDistribution] | None = None,
+        space: Space | Mapping[str, Dimension | BaseDistribution] | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None, learn_failures: bool = True,
     ) -> None:  # fmt: skip
         for what, given, least in (("seed", seed, 0), ("initial", initial, 1)):
-            if given is not None and (isinstance(given, bool) or int(given) != given or given < least):
+            if given is not None and (not is_number(given) or given % 1 != 0 or given < least):
                 raise StudyError(f"{what} must be a whole number of {least} or more, but got {given!r}")
         self._seed = int.from_bytes(os.urandom(4), "big") if seed is None else int(seed)
         self._initial, self._constraints_func, self._learn_failures = initial, constraints_func, learn_failures
-        self._space = space if space is None or isinstance(space, Space) else Space(expressible(space))
+        self._space = None if space is None else searched(space)
         self._suggester = Suggester(surrogate, acquisition)
         self._graded = isinstance(self._suggester.proposer, ModelBased)
         self._known: dict[tuple[str, int], Follower] = {}

@@ -93,6 +93,28 @@ def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     return {name: distribution_of(dimension) for name, dimension in space.items()}
 
 
+def searched(space: Space | Mapping[str, Dimension | BaseDistribution]) -> Space:
+    """The space that a sampler is given: as it is, of presage's dimensions, or of Optuna's distributions.
+
+    Example:
+        >>> searched({"x": Float(0, 1), "n": IntDistribution(1, 3)})
+        Space({'x': Float(0.0, 1.0), 'n': Int(1, 3)})
+    """
+    if isinstance(space, Space):
+        return space
+    rule = "space must be a presage.Space, or a dictionary of presage's dimensions or Optuna's distributions"
+    if not isinstance(space, Mapping):
+        raise SpaceError(f"{rule}, but got {space!r}")
+    found: dict[str, Dimension] = {}
+    for name, axis in space.items():
+        if not isinstance(axis, Dimension | BaseDistribution):
+            raise SpaceError(f"{rule}, but got {axis!r} for {name!r}")
+        found |= {name: axis} if isinstance(axis, Dimension) else expressible({name: axis})
+    if not found and space:
+        raise SpaceError(f"space must have a distribution that varies, and that presage has, but got {dict(space)}")
+    return Space(found)
+
+
 def expressible(distributions: Distributions) -> dict[str, Dimension]:
     """The dimensions that vary and that presage has, in the order given."""
     found: dict[str, Dimension] = {}

@@ -22,10 +22,12 @@ from presage.trial import Failure, Trial
 require("optuna", "optuna")
 
 import optuna  # noqa: E402
+import sqlalchemy as sa  # noqa: E402
 from optuna.trial import FrozenTrial, TrialState  # noqa: E402
 
 from presage.integrations.optuna_mirror import constraints_of  # noqa: E402
 
+TABLES = {"studies", "trials", "version_info"}  # that every storage of Optuna has, of whichever version
 KEPT = "optuna: "  # begins the note of a trial with what has no place elsewhere, as JSON
 OURS = "presage:"  # begins the user attributes that presage makes
 
@@ -99,14 +101,28 @@ def open_optuna(url: str, name: str | None = None) -> "optuna.Study":
     if path != url and not os.path.exists(path.partition("?")[0]):
         raise StudyError(f"an Optuna storage must exist, but there is no file {path}")
     try:
-        names = optuna.get_all_study_names(url)
+        there = _tables(url)
+        names = optuna.get_all_study_names(url) if there >= TABLES else []
     except Exception as error:  # SQLAlchemy's, Alembic's and the driver's own
         raise StudyError(f"an Optuna storage must be readable, but: {type(error).__name__}: {error}") from error
+    if not there >= TABLES:
+        ours = "; it is one of presage's, which needs no import" if "presage_studies" in there else ""
+        shown = sa.make_url(url).set(query={}).render_as_string()  # without a password
+        raise StudyError(f"studies are imported from an Optuna storage, but {shown} is no Optuna storage{ours}")
     if name is None and len(names) == 1:
         name = names[0]
     if name not in names:
         raise StudyError(f"the study must be one of {names}, but got {name!r}")
     return optuna.load_study(study_name=name, storage=url)
+
+
+def _tables(url: str) -> set[str]:
+    """Names of the tables in a database. Optuna itself makes its own wherever it looks."""
+    engine = sa.create_engine(url)
+    try:
+        return set(sa.inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
 
 
 def _record(trial: FrozenTrial, params: dict[str, Any]) -> Record:
@@ -221,7 +237,7 @@ def to_optuna(study: Study, *, storage: Any = None, name: str | None = None, **o
 
     Args:
         study: what to export.
-        storage: a URL or an Optuna storage; memory where left out.
+        storage: a URL, the path of an SQLite file, or an Optuna storage; memory where left out.
         name: of the new study; the same where left out.
         options: sampler and pruner as for `optuna.create_study`.
     """
@@ -232,8 +248,9 @@ def to_optuna(study: Study, *, storage: Any = None, name: str | None = None, **o
 def write(name: str, history: History, storage: Any, **options: Any) -> "optuna.Study":
     """A new Optuna study of that name, with what a study's events add up to."""
     header, axes = history.header, {key: stored_distribution_of(axis) for key, axis in history.space.items()}
+    place = _storage(storage)
     try:
-        new = optuna.create_study(study_name=name, storage=storage, direction=header["direction"], **options)
+        new = optuna.create_study(study_name=name, storage=place, direction=header["direction"], **options)
     except optuna.exceptions.DuplicatedStudyError:
         raise StudyError(f"the name of a study must be new, but Optuna has a study {name!r}; choose another") from None
     kept: dict[int | None, list[str]] = {}
@@ -247,6 +264,22 @@ def write(name: str, history: History, storage: Any, **options: Any) -> "optuna.
     for key, value in {**facts.get("user_attrs", {}), **more}.items():
         new.set_user_attr(key, value)
     return new
+
+
+def _storage(storage: Any) -> Any:
+    """An Optuna storage for a URL or a path; what else there is as it is."""
+    if not isinstance(storage, str | os.PathLike):
+        return storage
+    place = os.fspath(storage)
+    url = place if "://" in place else f"sqlite:///{place}"
+    try:
+        return optuna.storages.RDBStorage(url)
+    except Exception as error:  # SQLAlchemy's, Alembic's and the driver's own
+        said = str(error).partition("\n")[0]
+        raise StudyError(
+            f"an Optuna storage must be writable, but: {type(error).__name__}: {said}; give the URL of another "
+            "database, or the name of a file in a folder that exists"
+        ) from error
 
 
 def _split(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
