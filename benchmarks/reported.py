@@ -15,9 +15,9 @@ from presage.benchmarks.summary import markdown, two_by_two
 
 OURS = "presage"
 FAST = (OURS, "optuna-tpe", "nevergrad", "cmaes", "sobol", "random")
-PEERS = ("optuna-gp-exact", "botorch", "hebo")
-DEAR = ("optuna-gp", "ax", "smac", "skopt")
-ALL = (*FAST, *PEERS, *DEAR, "botorch-noisy")
+PEERS = ("optuna-gp-exact", "botorch")
+DEAR = ("hebo", "ax", "smac", "skopt")
+ALL = (*FAST, *PEERS, *DEAR, "botorch-noisy", "optuna-gp")
 TABLES = {"reported": FAST, "reported_25": (*FAST, *PEERS), "reported_20": (*FAST, *PEERS, *DEAR)}
 SEEDS = 20
 

@@ -166,6 +166,7 @@ def ablations_choices() -> str:
 
 
 def ablations_noise() -> str:
+    """The default on noisy functions against other acquisitions."""
     return (RESULTS / "ablations" / "noise.md").read_text().strip()
 
 
