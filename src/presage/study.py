@@ -58,7 +58,8 @@ class Study:
             the space where it has five dimensions or more); by default 3 more than dimensions, at most 10.
         seed: makes suggestions repeatable; drawn and stored where left out.
         storage: a Storage, a URL or a file name; memory where left out.
-        name: of the study in its storage. An existing one is opened if space, direction and, where given, seed and initial match.
+        name: of the study in its storage. An existing one is opened if space and direction match, and seed and initial
+            where they are given.
         replicates: how often one point may be suggested; more than 1 for noisy objectives on finite spaces.
 
     Example:
