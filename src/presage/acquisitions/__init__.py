@@ -56,7 +56,7 @@ def automatic() -> NoisyExpectedImprovement:
     """What "auto" stands for: the logarithm of expected improvement, of its noisy form where there is noise.
 
     Where values have noise, plain improvement looks again and again beside the point that seems best. The noise is that
-    of the model: on functions without any it falls below a hundredth of the values' spread.
+    of the model, which may take roughness for it.
     """
     return NoisyExpectedImprovement(least=NOISY)
 

@@ -34,7 +34,7 @@ class ModelBased(Proposer):
     """
 
     surrogate: Surrogate = field(default_factory=automatic)
-    acquisition: Acquisition = field(default_factory=acquisitions.BY_NAME["auto"])
+    acquisition: Acquisition = field(default_factory=acquisitions.automatic)
     maximiser: Maximiser = field(default_factory=Maximiser)
     batch: Batch | None = None
     apart: float = 0.0
