@@ -22,11 +22,13 @@ from presage.acquisitions import (
     PerCost,
     PerSecond,
     PredictiveEntropySearch,
+    ProbabilityOfImprovement,
     SometimesGreedy,
     feasibility,
     gp_ucb,
 )
 from presage.observations import observe
+from presage.proposers import Believe, Fantasise
 from presage.surrogates import GaussianProcess, Slice
 from presage.surrogates.gaussian import GaussianPosterior
 from presage.testing.acquisitions import Waves
@@ -80,6 +82,36 @@ def test_every_component_has_equally_many_minima(kind, samples, drawn):
         slope = (ready.values(posterior, X + step, context) - ready.values(posterior, X - step, context)) / 2e-5
         assert np.abs(slope - gradient[:, j]).max() < 1e-4 * np.abs(gradient).max()
     assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("kind", [LogExpectedImprovement, ExpectedImprovement, ProbabilityOfImprovement])
+def test_over_a_mixture_improvements_are_those_of_each_component_over_its_own_incumbent(kind):
+    """Each component has a warp, and so units, of its own; what is below all values told improves on all of them."""
+    posterior, components = mixture()
+    each = posterior.incumbents()
+    assert np.ptp(each) > 0.05  # so that one incumbent for all would not do
+    np.testing.assert_allclose(each, [one.incumbent() for one in components])
+    value, _ = kind().values_and_gradients(posterior, X, Context(Context.best_of(posterior)))
+    own = [kind().logarithm().values(one, X, Context(Context.best_of(one))) for one in components]
+    found = np.log(value) if kind is ExpectedImprovement else value
+    np.testing.assert_allclose(found, np.logaddexp.reduce(own, axis=0) - np.log(len(own)), rtol=1e-9)
+
+
+def test_components_keep_incumbents_of_their_own_while_points_are_awaited():
+    posterior, _ = mixture()
+    x = np.array([[0.72, 0.02], [0.8, 0.1]])
+    data = observe(posterior.table.x, posterior.table.y, PLAIN)
+    rows = Context(Context.best_of(posterior), 8, data.x, lambda rng: GRID)
+    for batch in (Believe(), Fantasise()):
+        after, _, context = batch.pending(posterior, LogExpectedImprovement(), rows, x, rng=np.random.default_rng(0))
+        assert np.shape(context.best) == (4, 1)
+        assert (context.best <= rows.best).all()
+        if isinstance(batch, Believe):
+            np.testing.assert_allclose(context.best[:, 0], [one.incumbent() for one in after_of(after)], atol=1e-3)
+
+
+def after_of(posterior):
+    return [GaussianPosterior(posterior.model, posterior.table, (one,)) for one in posterior.components]
 
 
 # Acquisitions of acquisitions.

@@ -16,8 +16,8 @@ from sklearn.gaussian_process.kernels import Matern as SkMatern
 from presage.kernels import ABSENT, Axes, Linear, Matern, SquaredExponential, Warped
 from presage.means import ConstantMean, GivenMean, HalfwayMean, LinearMean, ZeroMean
 from presage.observations import Column, observe
-from presage.priors import Gamma
-from presage.surrogates import GaussianProcess, Slice, StudentTProcess
+from presage.priors import Gamma, LogNormal
+from presage.surrogates import GaussianProcess, Slice, SparseGaussianProcess, StudentTProcess
 from presage.surrogates.gaussian import Model, Table, cholesky, condition, energy
 from presage.testing.surrogates import (
     MIXED,
@@ -96,6 +96,28 @@ def test_one_draw_is_of_any_component():
         standard_error = np.sqrt(variance[farthest] / many)
         assert abs(drawn - mean[farthest]) < 4 * standard_error
         assert abs(drawn - law.mean[0, farthest]) > 4 * standard_error
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "d"),
+    [(GaussianProcess(), 2), (GaussianProcess(), 6), (GaussianProcess(), 12), (GaussianProcess(), 30),
+     (StudentTProcess(), 12), (SparseGaussianProcess(inducing=40), 12)],
+)  # fmt: skip
+def test_drawn_functions_spread_as_the_posterior_does(surrogate, d):
+    """In many dimensions too, where hardly any point is near one of a thousand others."""
+    rng = np.random.default_rng(d)
+    x, columns = rng.random((60, d)), (Column("continuous"),) * d
+    y = np.sin(9 * x[:, 0]) + np.cos(7 * x[:, -1])
+    made = replace(surrogate, kernel=Matern(lengthscale=LogNormal(0.3, 0.01)))  # times sqrt(d)
+    posterior = made.fit(observe(x, y, columns), rng=rng).posterior
+    at, near = rng.random((30, d)), x[:10] + 0.05 * rng.standard_normal((10, d))
+    for points in (at, np.clip(near, 0, 1)):
+        drawn = np.concatenate([posterior.draw(200, rng=np.random.default_rng(s)).values(points) for s in range(10)])
+        ratio = drawn.var(axis=0) / posterior.marginal(points).moments()[1]
+        assert 0.9 < ratio.mean() < 1.1
+        exact = posterior.sample(points, 2000, rng=np.random.default_rng(1))
+        apart = np.cov(drawn.T) - np.cov(exact.T)
+        assert np.sqrt(np.mean(apart**2)) < 0.06 * exact.var(axis=0).max()  # the error of 2,000 draws is 0.03
 
 
 class TestComposedKernel(SurrogateSuite):

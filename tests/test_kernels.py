@@ -253,3 +253,46 @@ def test_priors_are_laws(prior):
 def test_a_number_is_no_lengthscale():
     with pytest.raises(TypeError, match=r"must be a prior .* but got 1\.5; .* Matern\(nu=1\.5\)"):
         Matern(1.5)
+
+
+WITHOUT_BASIS = {"polynomial", "relu network", "deep relu network", "erf network", "sum", "product", "nested", "all"}
+
+
+@pytest.mark.parametrize(("name", "mixed"), [one for one in ALL if one[0] not in WITHOUT_BASIS])
+def test_a_basis_spans_its_kernel(name, mixed):
+    """The inner products of a basis: those of the kernel in the mean over bases, and on the diagonal in each one."""
+    kernel = WITH_CATEGORIES[name]
+    theta, a, b, axes = case(kernel, mixed)
+    k, level = kernel.evaluate(theta, a, b, axes).value, kernel.diagonal(theta, a, axes).value
+    products = []
+    for seed in range(40):
+        basis = kernel.basis(theta, axes, np.random.default_rng(seed))
+        here, there = basis(a).value, basis(b).value
+        products.append(here @ there.T)
+        np.testing.assert_allclose(np.square(here).sum(axis=1), level, rtol=1e-9)
+    # one inner product of 512 independent waves errs by at most level / sqrt(2 * 512) in the mean square
+    error = level.max() / math.sqrt(2 * 512)
+    assert np.abs(np.mean(products, axis=0) - k).max() < 5.0 * error / math.sqrt(40)
+    assert np.sqrt(np.mean((np.array(products) - k) ** 2)) < 1.2 * error
+
+
+@pytest.mark.parametrize(("name", "mixed"), [one for one in ALL if one[0] not in WITHOUT_BASIS])
+def test_a_basis_has_its_derivatives(name, mixed):
+    kernel = WITH_CATEGORIES[name]
+    theta, a, _, axes = case(kernel, mixed)
+    basis = kernel.basis(theta, axes, np.random.default_rng(0))
+    weight = np.random.default_rng(5).standard_normal(basis(a).value.shape)
+    slope = differences(lambda f: float((weight * basis(f).value).sum()), a, h=1e-7)
+    numeric = len(axes.numeric)
+    by_a = basis(a).by_a(weight)
+    assert by_a.shape == a.shape
+    # the roughest kernels have waves of a thousand turns across the cube, whose third derivatives are large
+    keep = np.abs(slope[:, :numeric]) < 1e4
+    np.testing.assert_allclose(by_a[:, :numeric][keep], slope[:, :numeric][keep], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_BASIS))
+def test_kernels_without_a_basis_say_so(name):
+    kernel = WITH_CATEGORIES[name]
+    theta, _, _, axes = case(kernel, name == "all")
+    assert kernel.basis(theta, axes, np.random.default_rng(0)) is None

@@ -24,16 +24,23 @@ class Context:
     """What an acquisition knows besides the posterior.
 
     Attributes:
-        best: the incumbent, the least posterior mean among observed points, standardised.
+        best: the incumbent, the least posterior mean among observed points, standardised; where components of the
+            posterior have units of their own one for each, [c, 1].
         count: how many values were observed, or are awaited and counted as such.
         observed: the points they were observed at, [n, d].
         candidates: gives legal points, from everywhere and from around the best ones, [m, d].
     """
 
-    best: float
+    best: float | np.ndarray
     count: int = 0
     observed: np.ndarray | None = None
     candidates: Callable[[np.random.Generator], np.ndarray] | None = None
+
+    @staticmethod
+    def best_of(posterior: Posterior) -> float | np.ndarray:
+        """The `best` of a posterior."""
+        each = posterior.incumbents()
+        return float(each[0]) if len(each) == 1 else each[:, None]
 
     def points(self, rng: np.random.Generator) -> np.ndarray:
         """Legal points to look at, among them those observed, [m, d]."""

@@ -127,7 +127,7 @@ class Penalised(Adjusted):
         else:  # from differences between neighbours in the list, each of which is some distance away
             value = posterior.marginal(points).moments()[0]
             steepness = float(np.max(np.abs(np.diff(value)) / np.maximum(_distance(points[1:], points[:-1]), 1e-3)))
-        above = np.maximum(mean - context.best, 0.0)
+        above = np.maximum(mean - float(np.mean(context.best)), 0.0)
         return Penalised(base, at, above, np.sqrt(variance), max(steepness, 1e-6))
 
     def added(self, x: np.ndarray) -> np.ndarray:

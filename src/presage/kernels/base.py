@@ -19,6 +19,7 @@ from presage.priors import Block, LogNormal, Prior
 
 VARIANCE = LogNormal(1.0, 1.0)  # the values have variance 1
 Pull = Callable[[np.ndarray], np.ndarray]
+WAVES = 512  # frequencies in a function drawn from a kernel of distances
 
 
 class Evaluated(NamedTuple):
@@ -44,6 +45,21 @@ class Diagonal(NamedTuple):
     slope: np.ndarray
 
 
+class Spanned(NamedTuple):
+    """Finitely many functions b_i at features a [n, D].
+
+    Attributes:
+        value: [n, m].
+        by_a: dE/db [n, m] to dE/da, [n, D].
+    """
+
+    value: np.ndarray
+    by_a: Pull
+
+
+Basis = Callable[[np.ndarray], Spanned]
+
+
 class Kernel(ABC):
     """A covariance function; configuration only, its parameters are given as a vector theta."""
 
@@ -58,6 +74,10 @@ class Kernel(ABC):
     @abstractmethod
     def diagonal(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> Diagonal:
         """The kernel of each point with itself."""
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        """Functions with E sum_i b_i(a) b_i(c) = k(a, c), which may be drawn at random; None where none are known."""
+        return None
 
     def __add__(self, other: "Kernel") -> "Sum":
         return Sum((*_parts(self, Sum), *_parts(other, Sum)))
@@ -109,6 +129,23 @@ class Sum(Kernel):
     def diagonal(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> Diagonal:
         found = [part.diagonal(own, a, axes) for part, own in _shared(self.parts, theta, axes)]
         return Diagonal(*(np.add.reduce(side) for side in zip(*found, strict=True)))
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        bases = [part.basis(own, axes, rng) for part, own in _shared(self.parts, theta, axes)]
+        if any(basis is None for basis in bases):
+            return None
+
+        def together(a: np.ndarray) -> Spanned:
+            found = [basis(a) for basis in bases if basis is not None]
+            ends = np.cumsum([one.value.shape[1] for one in found])[:-1]
+
+            def by_a(cotangent: np.ndarray) -> np.ndarray:
+                own = np.split(cotangent, ends, axis=1)
+                return np.add.reduce([one.by_a(part) for one, part in zip(found, own, strict=True)])
+
+            return Spanned(np.concatenate([one.value for one in found], axis=1), by_a)
+
+        return together
 
 
 @dataclass(frozen=True)

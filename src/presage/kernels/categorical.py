@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from presage.kernels.axes import Axes
-from presage.kernels.base import VARIANCE, Diagonal, Evaluated, Kernel, variance_block
+from presage.kernels.base import VARIANCE, Basis, Diagonal, Evaluated, Kernel, Spanned, variance_block
 from presage.priors import Block, LogNormal, Prior
 
 
@@ -56,6 +56,15 @@ class Categorical(Kernel):
         places, variance, own = self._read(theta, axes)
         each = np.append((places**2).sum(axis=1) / self.rank + own, 1.0)
         return Diagonal(variance * (self._hot(a, axes) @ each), np.zeros_like(a))
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        places, variance, own = self._read(theta, axes)
+        levels = len(own)
+        root = np.zeros((levels + 1, self.rank + levels + 1))  # its square is B
+        root[:-1, : self.rank] = places / math.sqrt(self.rank)
+        root[:, self.rank :] = np.diag(np.sqrt(np.append(own, 1.0)))
+        root *= math.sqrt(variance)
+        return lambda a: Spanned(self._hot(a, axes) @ root, lambda cotangent: np.zeros_like(a))
 
     def _levels(self, axes: Axes) -> int:
         column = axes.columns[self.on]

@@ -8,9 +8,11 @@ import numpy as np
 from presage.kernels.axes import Axes
 from presage.kernels.base import (
     VARIANCE,
+    Basis,
     Diagonal,
     Evaluated,
     Kernel,
+    Spanned,
     chosen,
     lengthscale_block,
     spread_out,
@@ -90,6 +92,18 @@ class Linear(Polynomial):
 
     degree: int = 1
 
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        lengths, variance, offset = self._read(theta)
+        used, place, _ = chosen(self.on, axes)
+        scale = np.exp(lengths)[place] / math.sqrt(variance)
+        level = math.sqrt(variance * offset)
+
+        def lines(a: np.ndarray) -> Spanned:
+            value = np.concatenate([a[:, used] / scale, np.full((len(a), 1), level)], axis=1)
+            return Spanned(value, lambda cotangent: spread_out(cotangent[:, :-1] / scale, used, a.shape[1]))
+
+        return lines
+
 
 @dataclass(frozen=True)
 class Trend(Kernel):
@@ -124,6 +138,13 @@ class Trend(Kernel):
     def diagonal(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> Diagonal:
         here, slope = self._basis(theta, a, axes)
         return Diagonal(np.einsum("nk,nk->n", here, here), _folded(2.0 * here * slope, a))
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        def parabolas(a: np.ndarray) -> Spanned:
+            value, slope = self._basis(theta, a, axes)
+            return Spanned(value, lambda cotangent: _folded(cotangent * slope, a))
+
+        return parabolas
 
     def _basis(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
         """Linear parts, then square ones, and their derivatives, [n, D + numbers] each."""

@@ -10,15 +10,19 @@ import numpy as np
 from presage.kernels.axes import Axes
 from presage.kernels.base import (
     VARIANCE,
+    WAVES,
+    Basis,
     Diagonal,
     Evaluated,
     Kernel,
+    Spanned,
     chosen,
     lengthscale_block,
     spread_out,
     variance_block,
 )
 from presage.priors import Block, LogNormal, Prior
+from presage.sobol import sobol
 
 # In one dimension; the median grows with sqrt(d), as distances do (Hvarfner et al., 2024, arXiv 2402.02229).
 LENGTHSCALE = LogNormal(0.205, math.sqrt(3.0))
@@ -139,6 +143,39 @@ class Stationary(Kernel):
     def diagonal(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> Diagonal:
         return Diagonal(np.full(len(a), self._read(theta, axes)[1]), np.zeros_like(a))
 
+    def tempo(self, u: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+        """Factors t [m], of uniform numbers u [m, 2], with E exp(-t^2 s / 2) the correlation at squared distance s.
+
+        Every correlation of a distance that holds in all dimensions is such a mean (Schoenberg, 1938). None where it
+        is not known.
+        """
+        return None
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        lengths, variance, shape = self._read(theta, axes)
+        used, place, _ = chosen(self.on, axes)
+        from scipy.special import ndtri
+
+        u = sobol(WAVES, len(used) + 2, rng)
+        tempo = self.tempo(u[:, :2], shape)
+        if tempo is None:
+            return None
+        scale = np.exp(lengths)[np.zeros_like(place) if self.shared else place]
+        frequency = tempo[:, None] * ndtri(u[:, 2:]) / scale  # [m, features]
+        size = math.sqrt(variance / WAVES)
+
+        def waves(a: np.ndarray) -> Spanned:
+            angle = a[:, used] @ frequency.T
+            cos, sin = size * np.cos(angle), size * np.sin(angle)
+
+            def by_a(cotangent: np.ndarray) -> np.ndarray:
+                by_angle = cotangent[:, WAVES:] * cos - cotangent[:, :WAVES] * sin
+                return spread_out(by_angle @ frequency, used, a.shape[1])
+
+            return Spanned(np.concatenate([cos, sin], axis=1), by_a)
+
+        return waves
+
     def _read(self, theta: np.ndarray, axes: Axes) -> tuple[np.ndarray, float, np.ndarray]:
         """Log lengthscales, variance and shape."""
         count = 1 if self.shared else max(1, len(axes) if self.on is None else len(self.on))
@@ -154,6 +191,9 @@ class SquaredExponential(Stationary):
     def profile(self, square: np.ndarray, shape: np.ndarray) -> Profile:
         value = np.exp(-0.5 * square)
         return Profile(value, -0.5 * value)
+
+    def tempo(self, u: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+        return np.ones(len(u))
 
 
 @dataclass(frozen=True)
@@ -204,6 +244,11 @@ class Matern(Stationary):
             return Profile(value, np.where(r > near, slope, -0.5 * nu / (nu - 1.0)))
         return Profile(value, np.where(r > near, slope, 0.0))
 
+    def tempo(self, u: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+        from scipy.special import gammaincinv
+
+        return np.sqrt(self.nu / gammaincinv(self.nu, u[:, 0]))  # the spectral density is a t with 2 nu degrees
+
 
 @dataclass(frozen=True)
 class GammaExponential(Stationary):
@@ -226,6 +271,13 @@ class GammaExponential(Stationary):
         slope = _away_from_zero(-share * value * power, square)
         return Profile(value, slope, (by_share * share * (1.0 - share),))
 
+    def tempo(self, u: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+        # exp(-s^share) = E exp(-s T), T positive and stable with index `share` (Kanter, 1975).
+        share = 1.0 / (1.0 + math.exp(-shape[0]))
+        turn, rest = math.pi * u[:, 0], -np.log(u[:, 1])
+        stable = np.sin(share * turn) / np.sin(turn) ** (1.0 / share)
+        return np.sqrt(2.0 * stable * (np.sin((1.0 - share) * turn) / rest) ** ((1.0 - share) / share))
+
 
 @dataclass(frozen=True)
 class RationalQuadratic(Stationary):
@@ -241,6 +293,12 @@ class RationalQuadratic(Stationary):
         value = np.exp(-alpha * log_base)
         lower = value / (1.0 + excess)
         return Profile(value, -0.5 * lower, (alpha * (lower * excess - value * log_base),))
+
+    def tempo(self, u: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+        from scipy.special import gammaincinv
+
+        alpha = math.exp(shape[0])
+        return np.sqrt(gammaincinv(alpha, u[:, 0]) / alpha)
 
 
 def _away_from_zero(numerator: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -291,6 +349,19 @@ class Periodic(Kernel):
     def diagonal(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> Diagonal:
         variance = 1.0 if self.variance is None else math.exp(theta[-1])
         return Diagonal(np.full(len(a), variance), np.zeros_like(a))
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        inner, used, numeric, circles = self._inner(axes)
+        frequency = 2.0 * math.pi * math.exp(-theta[0])
+        waves = inner.basis(theta[1:], circles, rng)
+        assert waves is not None  # squared exponentials have one
+
+        def turned(a: np.ndarray) -> Spanned:
+            at, back = _circles(a[:, used], numeric, frequency)
+            found = waves(at)
+            return Spanned(found.value, lambda cotangent: spread_out(back(found.by_a(cotangent))[0], used, a.shape[1]))
+
+        return turned
 
     def _inner(self, axes: Axes) -> tuple[SquaredExponential, np.ndarray, np.ndarray, Axes]:
         """The kernel on the circles, the features used, which of these turn, and the axes of the circles."""

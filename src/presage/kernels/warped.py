@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from presage.kernels.axes import Axes
-from presage.kernels.base import Diagonal, Evaluated, Kernel, Sum
+from presage.kernels.base import Basis, Diagonal, Evaluated, Kernel, Spanned, Sum
 from presage.kernels.stationary import Stationary
 from presage.priors import Block, LogNormal, Prior
 
@@ -55,6 +55,19 @@ class Warped(Kernel):
         whole, slope, _, _ = _stretch(a, theta[: 2 * k], k)
         value, inner = self.of.diagonal(theta[2 * k :], whole, axes)
         return Diagonal(value, _chained(inner, slope))
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        k = len(axes.numeric)
+        inner = self.of.basis(theta[2 * k :], axes, rng)
+        if inner is None:
+            return None
+
+        def stretched(a: np.ndarray) -> Spanned:
+            whole, slope, _, _ = _stretch(a, theta[: 2 * k], k)
+            found = inner(whole)
+            return Spanned(found.value, lambda cotangent: _chained(found.by_a(cotangent), slope))
+
+        return stretched
 
 
 def _stretch(a: np.ndarray, theta: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

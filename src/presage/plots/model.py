@@ -145,7 +145,7 @@ def _acquisition(record: Record, model: Model, x: np.ndarray) -> np.ndarray:
     def candidates(rng: np.random.Generator) -> np.ndarray:
         return record.space.project(rng.random((512, record.space.dim)))
 
-    context = Context(model.posterior.incumbent(), data.count, data.x[data.mask], candidates)
+    context = Context(Context.best_of(model.posterior), data.count, data.x[data.mask], candidates)
     acquisition = record.proposer.acquisition.informed(data)
     ready = acquisition.prepare(model.posterior, context, rng=np.random.default_rng(0))
     return ready.values(model.posterior, x, context)

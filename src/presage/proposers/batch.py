@@ -54,7 +54,7 @@ class Fantasise(Batch):
         rng: np.random.Generator,
     ) -> tuple[Posterior, Acquisition, Context]:  # fmt: skip
         one = posterior.sample(at, 1, rng=rng)[0]
-        best = min(context.best, float(one.min()))
+        best = np.minimum(context.best, one.min())
         return posterior.imagine(at, one), acquisition, replace(context, best=best, count=context.count + len(at))
 
 
@@ -107,7 +107,7 @@ class JointImprovement(Batch):
         if not len(points) or not posterior.differentiable or not free.any() or faint:
             return np.vstack([first, points])
         draws = posterior.draw(self.samples, rng=rng)
-        known: float | np.ndarray = context.best
+        known: np.ndarray = np.resize(context.best, self.samples)  # draws take turns among the components
         if isinstance(acquisition, NoisyExpectedImprovement) and not acquisition.known(posterior, context):
             known = draws.values(acquisition.contenders(posterior, context)).min(axis=1)
         known = known - getattr(acquisition, "margin", 0.0)
@@ -171,5 +171,8 @@ def _log_positive_part(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.log(total), (rise + bend) / total
 
 
-def _lowest(posterior: Posterior, context: Context, at: np.ndarray) -> float:
-    return min(context.best, float(posterior.marginal(at).moments()[0].min()))
+def _lowest(posterior: Posterior, context: Context, at: np.ndarray) -> float | np.ndarray:
+    law = posterior.marginal(at)
+    if np.ndim(context.best):
+        return np.minimum(context.best, law.mean.min(axis=1, keepdims=True))
+    return min(float(context.best), float(law.moments()[0].min()))

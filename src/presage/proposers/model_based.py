@@ -124,7 +124,7 @@ class ModelBased(Proposer):
         rows = np.flatnonzero(data.mask)
         if len(rows) > LOOKED_AT:
             rows = rows[np.argsort(data.y[rows], kind="stable")[: LOOKED_AT // 2]]
-        return Context(posterior.incumbent(), data.count, data.x[rows], candidates)
+        return Context(Context.best_of(posterior), data.count, data.x[rows], candidates)
 
     def _apart(self, points: np.ndarray, pending: np.ndarray) -> np.ndarray:
         """The points that differ enough from pending ones; all of them where none does."""

@@ -141,6 +141,10 @@ class Posterior(ABC):
     def incumbent(self) -> float:
         """The least posterior mean among the observed points."""
 
+    def incumbents(self) -> np.ndarray:
+        """The same for each component, as each has units of its own, [c]; or one that holds for all, [1]."""
+        return np.array([self.incumbent()])
+
     def transformed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Standardised values [n] in the units of `marginal`, and log d transformed / d y, [c or 1, n] each."""
         return y[None], np.zeros((1, len(y)))

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,17 +11,15 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.special import gammaln, psi
 
-from presage.kernels import Axes, Kernel
+from presage.kernels import Axes, Kernel, Spanned
 from presage.means import Level, Mean, Units
 from presage.observations import Column, Observations
 from presage.priors import Block, Prior, Priors
-from presage.sobol import sobol
 from presage.surrogates.base import Draws, Marginal, Posterior
 from presage.surrogates.factor import JITTERS, append, cholesky, inverse_factor
 from presage.surrogates.joint import Joint
+from presage.surrogates.prior_draws import SPREAD, Waves, spread, through, waves
 from presage.warping import Warp
-
-SPREAD = 1024  # kernels at so many points, at most, make up a draw from the prior
 
 
 @dataclass(frozen=True)
@@ -292,24 +290,26 @@ class GaussianPosterior(Posterior):
     def draw(self, num: int, *, rng: np.random.Generator) -> "GaussianDraws":
         if num < len(self.components):
             return self._some(num, rng).draw(num, rng=rng)
-        axes = self.model.axes
-        some = sobol(min(SPREAD, 256 * len(axes)), len(axes), rng)
-        absent = np.array([column.conditional for column in axes.columns])
-        some = np.where(absent & (rng.random(some.shape) < 0.5), np.nan, some)
-        at, n = np.vstack([self.table.features, axes.features(some)]), len(self.table.y)
-        weights = np.empty((num, len(at)))
+        axes, kernel, n = self.model.axes, self.model.kernel, len(self.table.y)
+        at = np.vstack([self.table.features, axes.features(spread(min(SPREAD, 256 * len(axes)), axes, rng))])
+        rough, weights = [], np.empty((num, len(at)))
         for c, one in enumerate(self.components):
-            mine = weights[c :: len(self.components)]
-            K = self.model.kernel.evaluate(one.theta[: self.model.noise_at], at, at, self.model.axes).value
+            mine, theta = weights[c :: len(self.components)], one.theta[: self.model.noise_at]
+            K = kernel.evaluate(theta, at, at, axes).value
             factor = cholesky(K.copy(), K.diagonal().mean())
-            # Matheron's rule: a draw from the prior, made of kernels at `at`, and what the data say of its errors.
-            mine[:] = lapack.dtrtrs(factor, rng.standard_normal((len(at), len(mine))), lower=1, trans=1)[0].T
+            # A draw from the prior: roughly one everywhere by waves, and exactly one at `at`.
+            values = rng.standard_normal(mine.shape) @ np.tril(factor).T
+            wave = waves(kernel, theta, at, n, factor, len(mine), axes, rng)
+            mine[:] = through(factor, values if wave is None else values - wave.values(at))
+            # Matheron's rule: what the data say of its errors.
             noise = np.sqrt(np.exp(one.theta[self.model.noise_at]) + one.known)
-            error = mine @ K[:, :n] + noise * rng.standard_normal((len(mine), n))
+            error = values[:, :n] + noise * rng.standard_normal((len(mine), n))
             mine[:, :n] -= error @ one.inverse.T @ one.inverse
-            mine *= _radius(one, len(mine), rng)
+            size = _radius(one, len(mine), rng)
+            mine *= size
             mine[:, :n] += one.alpha
-        return GaussianDraws(self, at, weights)
+            rough.append(wave and wave._replace(weights=size * wave.weights))
+        return GaussianDraws(self, at, weights, tuple(rough))
 
     def _some(self, num: int, rng: np.random.Generator) -> "GaussianPosterior":
         """With a few components at random, for draws that are too few for all of them."""
@@ -391,10 +391,15 @@ class GaussianPosterior(Posterior):
         return np.array(missed)
 
     def incumbent(self) -> float:
-        # At a data point the posterior mean is y - (noise variance) alpha.
+        return float(self._means().mean(axis=0).min())
+
+    def incumbents(self) -> np.ndarray:
+        return self._means().min(axis=1)
+
+    def _means(self) -> np.ndarray:
+        """Of each component at the data, [c, n]: there the posterior mean is y - (noise variance) alpha."""
         noise = [math.exp(one.theta[self.model.noise_at]) + one.known for one in self.components]
-        means = [one.latent - level * one.alpha for one, level in zip(self.components, noise, strict=True)]
-        return float(np.mean(means, axis=0).min())
+        return np.array([one.latent - level * one.alpha for one, level in zip(self.components, noise, strict=True)])
 
     def _level(self, one: Component, x: np.ndarray) -> Level:
         seen = one.latent[: len(self.table.y)]
@@ -409,41 +414,48 @@ class GaussianPosterior(Posterior):
 
 @dataclass(frozen=True)
 class GaussianDraws(Draws):
-    """Functions mean + k(x, z) w, one per row of w; draw i has the hyperparameters of component i modulo their number.
+    """Functions mean + k(x, z) w + waves; draw i has the hyperparameters of component i modulo their number.
 
     Attributes:
         of: the posterior.
         at: the features z, [m, D].
-        weights: w, [num, m].
+        weights: w, one row for each draw, [num, m].
+        waves: of the draws of each component; None where its kernel has none.
     """
 
     of: GaussianPosterior
     at: np.ndarray
     weights: np.ndarray
+    waves: tuple[Waves | None, ...]
 
     def values(self, x: np.ndarray) -> np.ndarray:
         found = np.empty((len(self.weights), len(x)))
-        for mine, k, _, level in self._parts(x):
-            found[mine] = level.value + self.weights[mine] @ k.T
+        for mine, level, spans in self._parts(x):
+            found[mine] = level.value + sum(w @ one.value.T for one, w in spans)
         return found
 
     def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         axes = self.of.model.axes
         value, gradient = np.empty((len(self.weights), len(x))), np.empty((len(self.weights), *x.shape))
-        for mine, k, by_x, level in self._parts(x):
-            value[mine] = level.value + self.weights[mine] @ k.T
-            slopes = [axes.gradient(by_x(np.broadcast_to(w, k.shape)), x) for w in self.weights[mine]]
-            gradient[mine] = level.slope + np.array(slopes)
+        for mine, level, spans in self._parts(x):
+            value[mine] = level.value + sum(w @ one.value.T for one, w in spans)
+            by_features = np.add.reduce([
+                [one.by_a(np.broadcast_to(row, one.value.shape)) for row in w] for one, w in spans
+            ])  # fmt: skip
+            gradient[mine] = level.slope + axes.gradient(by_features, x)
         return value, gradient
 
-    def _parts(self, x: np.ndarray) -> list[tuple[slice, np.ndarray, Callable[[np.ndarray], np.ndarray], Level]]:
-        """For each component: its draws, the kernel, its pullback and the mean."""
+    def _parts(self, x: np.ndarray) -> Iterator[tuple[slice, Level, list[tuple[Spanned, np.ndarray]]]]:
+        """For each component: its draws, the mean, and what spans the draws, with the weights of that."""
         model, components = self.of.model, self.of.components
-        here, parts = model.axes.features(x), []
-        for c, one in enumerate(components):
+        here = model.axes.features(x)
+        for c, (one, rough) in enumerate(zip(components, self.waves, strict=True)):
+            mine = slice(c, None, len(components))
             k = model.kernel.evaluate(one.theta[: model.noise_at], here, self.at, model.axes)
-            parts.append((slice(c, None, len(components)), k.value, k.by_a, self.of._level(one, x)))
-        return parts
+            spans = [(Spanned(k.value, k.by_a), self.weights[mine])]
+            if rough is not None:
+                spans.append((rough.basis(here), rough.weights))
+            yield mine, self.of._level(one, x), spans
 
 
 def _left(variance: np.ndarray, explained: np.ndarray) -> np.ndarray:

@@ -13,10 +13,11 @@ from presage.kernels import Kernel, Matern
 from presage.means import ConstantMean, Mean
 from presage.observations import Observations
 from presage.priors import LogNormal, Prior
-from presage.sobol import sobol
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
-from presage.surrogates.gaussian import Component, GaussianDraws, GaussianPosterior, Model, Table, cholesky
+from presage.surrogates.factor import cholesky
+from presage.surrogates.gaussian import Component, GaussianDraws, GaussianPosterior, Model, Table
 from presage.surrogates.joint import Joint
+from presage.surrogates.prior_draws import SPREAD, spread, through, waves
 from presage.warping import Warp
 
 CHUNK = 4096  # rows that are held at once
@@ -247,18 +248,18 @@ class SparsePosterior(Posterior):
         return self.inner.sample(x, num, rng=rng)
 
     def draw(self, num: int, *, rng: np.random.Generator) -> Draws:
-        """Joint values at the inducing points and others, and the functions of least norm through them."""
-        model, table = self.inner.model, self.inner.table
-        some = sobol(min(1024, 256 * len(model.axes)), len(model.axes), rng)
-        absent = np.array([column.conditional for column in model.columns])
-        some = np.where(absent & (rng.random(some.shape) < 0.5), np.nan, some)
-        x = np.vstack([table.x, some])
-        at, one = model.axes.features(x), self.inner.components[0]
-        K = model.kernel.evaluate(one.theta[: model.noise_at], at, at, model.axes).value
+        """Joint values at the inducing points and others, and between them what the prior knows."""
+        model, table, one = self.inner.model, self.inner.table, self.inner.components[0]
+        theta, axes = one.theta[: model.noise_at], model.axes
+        x = np.vstack([table.x, spread(min(SPREAD, 256 * len(axes)), axes, rng)])
+        at = axes.features(x)
+        K = model.kernel.evaluate(theta, at, at, axes).value
         factor = cholesky(K.copy(), 1e3 * K.diagonal().mean())  # jitter 1e-7: the weights stay small
         level = model.mean.evaluate(one.theta[model.mean_at], x, table.units(one.latent, one.warp)).value
         values = self.inner.sample(x, num, rng=rng) - level
-        return GaussianDraws(self.inner, at, lapack.dpotrs(factor, values.T, lower=1)[0].T)
+        wave = waves(model.kernel, theta, at, len(table.x), factor, num, axes, rng)
+        weights = through(factor, values if wave is None else values - wave.values(at))
+        return GaussianDraws(self.inner, at, weights, (wave,))
 
     def noise(self, x: np.ndarray) -> np.ndarray:
         return self.inner.noise(x)
