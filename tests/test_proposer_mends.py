@@ -209,6 +209,7 @@ def test_a_nested_state_is_taken_out_and_put_back():
         (lambda: Portfolio(()), ValueError, r"one or more, but got members=\(\)"),
         (lambda: Portfolio(("ei",)), ValueError, "members must be acquisitions"),
         (lambda: Portfolio(base=RandomSearch()), TypeError, "base must be a ModelBased, but got base=RandomSearch"),
+        (lambda: Portfolio(rate=float("nan")), ValueError, "rate must be finite and at least 0, but got rate=nan"),
         (lambda: Embedding(dim=0), ValueError, "dim >= 1 must hold, but got dim=0"),
         (lambda: Embedding(several=0), ValueError, "several >= 1 must hold, but got several=0"),
         (lambda: Embedding(base=ModelBased), TypeError, "base must be a proposer"),

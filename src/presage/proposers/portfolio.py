@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from presage.acquisitions import Acquisition, ConfidenceBound, LogExpectedImprovement, ProbabilityOfImprovement
+from presage.acquisitions.base import must_be_finite
 from presage.observations import Observations
 from presage.proposers.base import Domain, Proposal, Proposer
 from presage.proposers.model_based import ModelBased
@@ -38,6 +39,7 @@ class Portfolio(Proposer):
             raise ValueError(f"members must be acquisitions, one or more, but got members={self.members!r}")
         if not isinstance(self.base, ModelBased):
             raise TypeError(f"base must be a ModelBased, but got base={self.base!r}")
+        must_be_finite(rate=self.rate)
 
     def propose(
         self, state: State, data: Observations, domain: Domain, count: int, *, rng: np.random.Generator
