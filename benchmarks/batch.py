@@ -102,16 +102,19 @@ def needed(regrets: list[float], target: float) -> float:
 
 
 def running_time(needed: "list[float] | np.ndarray", trials: int) -> float:
-    """Evaluations of all runs for each that came as close."""
-    return float(np.minimum(needed, trials).sum() / max(np.isfinite(needed).sum(), 1e-9))
+    """Evaluations of all runs for each that came as close; infinite where none did."""
+    close = int(np.isfinite(needed).sum())
+    return float(np.minimum(needed, trials).sum()) / close if close else np.inf
 
 
 def factor(batches: list[float], single: list[float], trials: int) -> str:
     """Running time of batches by that of single points, both by seed, with a bootstrap interval of 95 %."""
     rng, both = np.random.default_rng(0), np.array([batches, single])
     drawn = rng.integers(both.shape[1], size=(4000, both.shape[1]))
-    factors = [running_time(both[0, seeds], trials) / running_time(both[1, seeds], trials) for seeds in drawn]
-    low, high = np.quantile(factors, [0.025, 0.975])
+    if not np.isfinite(both).any(axis=1).all():
+        return "-"
+    factors = np.array([running_time(both[0, seeds], trials) / running_time(both[1, seeds], trials) for seeds in drawn])
+    low, high = np.quantile(np.nan_to_num(factors, nan=np.inf), [0.025, 0.975], method="nearest")
     return f"{running_time(both[0], trials) / running_time(both[1], trials):.2f} ({low:.2f} to {high:.2f})"
 
 

@@ -31,8 +31,8 @@ class Drawn(Acquisition):
         return -self.draws.values(x).mean(axis=0)
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
-        value, gradient = self.draws.values_and_gradients(x)
-        return -value.mean(axis=0), -gradient.mean(axis=0)
+        value, pull = self.draws.values_and_pull(x)
+        return -value.mean(axis=0), pull(np.full(value.shape, -1.0 / len(value)))
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class OfDraws(Acquisition):
         return self.base.score(self._law(self.draws.values(x)), context)[0]
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
-        value, gradient = self.draws.values_and_gradients(x)
+        value, pull = self.draws.values_and_pull(x)
         worth, by_mean, _ = self.base.score(self._law(value), context)
-        return worth, np.einsum("sn,snd->nd", by_mean, gradient)
+        return worth, pull(by_mean)
 
 
 @dataclass(frozen=True)

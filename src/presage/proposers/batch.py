@@ -141,7 +141,7 @@ def joint_improvement(draws: Draws, x: np.ndarray, best: np.ndarray) -> tuple[fl
         x: points, [q, d].
         best: the incumbent of each function, [s].
     """
-    value, gradient = draws.values_and_gradients(x)
+    value, pull = draws.values_and_pull(x)
     gain = (best[:, None] - value) / SOFT  # [s, q]
     # A soft maximum over points, then a soft positive part: log(1 + e^u) beyond which the tail falls like 1 / u^2, as
     # an exponential one would be lost to rounding.
@@ -154,7 +154,7 @@ def joint_improvement(draws: Draws, x: np.ndarray, best: np.ndarray) -> tuple[fl
     weight = np.exp(log_part - highest)
     worth = float(highest + np.log(weight.mean()) + np.log(SOFT))
     by_u = weight * slope / weight.sum()
-    return worth, -np.einsum("s,sq,sqd->qd", by_u, share, gradient) / SOFT
+    return worth, pull(-by_u[:, None] * share / SOFT)
 
 
 SOFT = 0.01

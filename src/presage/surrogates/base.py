@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -49,6 +50,11 @@ class Draws(ABC):
     @abstractmethod
     def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same with derivatives in x, [num, n] and [num, n, d]; where the posterior is differentiable."""
+
+    def values_and_pull(self, x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Values, and what makes dE/dx [n, d] of dE/d values [num, n]: all functions at once, where that is cheaper."""
+        value, gradient = self.values_and_gradients(x)
+        return value, lambda cotangent: np.einsum("sn,snd->nd", cotangent, gradient)
 
 
 class Score(NamedTuple):

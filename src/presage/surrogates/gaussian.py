@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -444,6 +444,21 @@ class GaussianDraws(Draws):
             ])  # fmt: skip
             gradient[mine] = level.slope + axes.gradient(by_features, x)
         return value, gradient
+
+    def values_and_pull(self, x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        value, parts = np.empty((len(self.weights), len(x))), list(self._parts(x))
+        for mine, level, spans in parts:
+            value[mine] = level.value + sum(w @ one.value.T for one, w in spans)
+
+        def pull(cotangent: np.ndarray) -> np.ndarray:
+            by_x = np.zeros_like(x)
+            for mine, level, spans in parts:
+                by_features = np.add.reduce([one.by_a(cotangent[mine].T @ w) for one, w in spans])
+                by_x += self.of.model.axes.gradient(by_features, x)
+                by_x += cotangent[mine].sum(axis=0)[:, None] * level.slope
+            return by_x
+
+        return value, pull
 
     def _parts(self, x: np.ndarray) -> Iterator[tuple[slice, Level, list[tuple[Spanned, np.ndarray]]]]:
         """For each component: its draws, the mean, and what spans the draws, with the weights of that."""

@@ -251,6 +251,12 @@ class SurrogateSuite:
                 np.testing.assert_allclose(again, value, rtol=1e-6, atol=1e-6, err_msg=name)
                 assert gradient.shape == (3, *x.shape), name
                 assert not gradient[:, np.isnan(x)].any(), name
+                again, pull = draws.values_and_pull(x)
+                np.testing.assert_allclose(again, value, rtol=1e-6, atol=1e-6, err_msg=name)
+                weight = np.random.default_rng(1).standard_normal(value.shape)
+                together = np.einsum("sn,snd->nd", weight, gradient)
+                near = 1e-6 * np.abs(gradient).max()
+                np.testing.assert_allclose(pull(weight), together, rtol=1e-6, atol=near, err_msg=name)
 
     def test_drawn_functions_have_their_gradients(self) -> None:
         posterior, x, h = self.fit(plain_data()), 0.1 + 0.8 * plain_points(5, seed=2), 1e-3
