@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from presage import Float, Space, Study
 from presage.acquisitions import (
     ConfidenceBound,
     Constrained,
@@ -24,15 +25,19 @@ from presage.acquisitions import (
     PredictiveEntropySearch,
     ProbabilityOfImprovement,
     SometimesGreedy,
+    UnderSampled,
     feasibility,
     gp_ucb,
 )
 from presage.observations import observe
-from presage.proposers import Believe, Fantasise
+from presage.proposers import Believe, Fantasise, JointImprovement
+from presage.proposers import batch as batches
+from presage.proposers.batch import joint_improvement
 from presage.surrogates import GaussianProcess, Slice
 from presage.surrogates.gaussian import GaussianPosterior
 from presage.testing.acquisitions import Waves
 from presage.testing.surrogates import MIXED, PLAIN, mixed_points, plain_points
+from test_maximise import domain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -108,6 +113,48 @@ def test_components_keep_incumbents_of_their_own_while_points_are_awaited():
         assert (context.best <= rows.best).all()
         if isinstance(batch, Believe):
             np.testing.assert_allclose(context.best[:, 0], [one.incumbent() for one in after_of(after)], atol=1e-3)
+
+
+@pytest.mark.parametrize("num", [3, 4, 8])
+def test_draws_know_whose_incumbent_is_theirs(num):
+    """Each draw comes from a component; the lowest values of its draws at the data are about the incumbent."""
+    posterior, _ = mixture()
+    best = Context.best_of(posterior)
+    draws = posterior.draw(num, rng=np.random.default_rng(0))
+    lowest = draws.values(posterior.table.x).min(axis=1)
+    nearest = best[np.abs(lowest[:, None] - best.T).argmin(axis=1)]
+    np.testing.assert_array_equal(draws.own(best), nearest)
+    assert len(np.unique(nearest)) == min(num, 4)
+    assert draws.own(0.25) == 0.25
+
+
+def test_joint_batches_measure_each_draw_from_its_own_incumbent(monkeypatch):
+    posterior, _ = mixture()
+    asked = []
+
+    def seen(draws, x, best):
+        asked.append((draws, best))
+        return joint_improvement(draws, x, best)
+
+    monkeypatch.setattr(batches, "joint_improvement", seen)
+    context = Context(Context.best_of(posterior) + 2.0, 8, posterior.table.x)
+    space = Space({"a": Float(0, 1), "b": Float(0, 1)})
+    start = np.array([[0.1, 0.9], [0.9, 0.9], [0.5, 0.1]])
+    JointImprovement(samples=8, evaluations=3).together(
+        posterior, LogExpectedImprovement(), context, start, start[:0], domain(space), rng=np.random.default_rng(0)
+    )
+    draws, best = asked[0]
+    known = np.minimum(np.ravel(draws.own(context.best)), draws.values(start[:1])[:, 0])
+    np.testing.assert_allclose(best, known)
+
+
+def test_undersampled_acquisitions_work_over_mixtures():
+    surrogate = GaussianProcess(hyperparameters=Slice(samples=4))
+    for samples in (2, 10):
+        study = Study({"x": Float(0, 1), "y": Float(-1, 1)}, surrogate=surrogate, acquisition=UnderSampled(
+            samples=samples), seed=0)  # fmt: skip
+        study.optimize(lambda p: (p["x"] - 0.3) ** 2 + p["y"] ** 2, trials=8, progress=False)
+        assert len(study.trials) == 8
 
 
 def after_of(posterior):

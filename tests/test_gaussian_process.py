@@ -1,6 +1,7 @@
 """The Gaussian process against dense algebra, scikit-learn, SciPy's optimiser and finite differences."""
 
 import math
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
-from presage.kernels import ABSENT, Axes, Linear, Matern, SquaredExponential, Warped
+from presage.kernels import ABSENT, Axes, Linear, Matern, SquaredExponential, Trend, Warped
 from presage.means import ConstantMean, GivenMean, HalfwayMean, LinearMean, ZeroMean
 from presage.observations import Column, observe
 from presage.priors import Gamma, LogNormal
@@ -118,6 +119,33 @@ def test_drawn_functions_spread_as_the_posterior_does(surrogate, d):
         exact = posterior.sample(points, 2000, rng=np.random.default_rng(1))
         apart = np.cov(drawn.T) - np.cov(exact.T)
         assert np.sqrt(np.mean(apart**2)) < 0.06 * exact.var(axis=0).max()  # the error of 2,000 draws is 0.03
+
+
+@pytest.mark.parametrize(("d", "length"), [(2, 0.1), (2, 0.3), (6, 0.3), (12, 0.3)])
+def test_drawn_functions_spread_as_the_posterior_does_among_many_values(d, length):
+    """Where most values lie close to each other and what is left open is small and fluctuates fast."""
+    rng = np.random.default_rng(d)
+    home = 0.3 + 0.4 * rng.random(d)
+    x = np.clip(np.vstack([rng.random((20, d)), home + 0.01 * rng.standard_normal((40, d))]), 0, 1)
+    made = GaussianProcess(Matern(lengthscale=LogNormal(length, 0.01)))
+    data = observe(x, np.sin(9 * x[:, 0]) + np.cos(7 * x[:, -1]), (Column("continuous"),) * d)
+    posterior = made.fit(data, rng=rng).posterior
+    for far in (0.005, 0.02, 0.05):
+        points = np.clip(home + far * rng.standard_normal((30, d)), 0, 1)
+        drawn = np.concatenate([posterior.draw(100, rng=np.random.default_rng(s)).values(points) for s in range(10)])
+        ratio = drawn.var(axis=0) / posterior.marginal(points).moments()[1]
+        assert 0.85 < ratio.mean() < 1.15  # 0.3 to 0.8 with kernels at points that were all over the cube
+
+
+def test_draws_travel_between_processes():
+    rng = np.random.default_rng(0)
+    x = rng.random((30, 15))
+    data = observe(x, x.sum(axis=1) + np.sin(9 * x[:, 0]), (Column("continuous"),) * 15)
+    made = GaussianProcess(Matern(lengthscale=LogNormal(0.2, 0.01)) + Trend())
+    draws = made.fit(data, rng=rng).posterior.draw(3, rng=rng)
+    assert draws.waves[0] is not None
+    at = rng.random((4, 15))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(draws)).values(at), draws.values(at))  # noqa: S301
 
 
 class TestComposedKernel(SurrogateSuite):

@@ -255,10 +255,11 @@ def test_a_number_is_no_lengthscale():
         Matern(1.5)
 
 
-WITHOUT_BASIS = {"polynomial", "relu network", "deep relu network", "erf network", "sum", "product", "nested", "all"}
+WITHOUT_BASIS = {"polynomial", "relu network", "deep relu network", "erf network", "product", "nested", "all"}
+SPANNED = [one for one in ALL if one[0] not in {*WITHOUT_BASIS, "sum"}]  # a sum with White is less on the diagonal
 
 
-@pytest.mark.parametrize(("name", "mixed"), [one for one in ALL if one[0] not in WITHOUT_BASIS])
+@pytest.mark.parametrize(("name", "mixed"), SPANNED)
 def test_a_basis_spans_its_kernel(name, mixed):
     """The inner products of a basis: those of the kernel in the mean over bases, and on the diagonal in each one."""
     kernel = WITH_CATEGORIES[name]
@@ -276,7 +277,7 @@ def test_a_basis_spans_its_kernel(name, mixed):
     assert np.sqrt(np.mean((np.array(products) - k) ** 2)) < 1.2 * error
 
 
-@pytest.mark.parametrize(("name", "mixed"), [one for one in ALL if one[0] not in WITHOUT_BASIS])
+@pytest.mark.parametrize(("name", "mixed"), [*SPANNED, ("sum", False), ("sum", True)])
 def test_a_basis_has_its_derivatives(name, mixed):
     kernel = WITH_CATEGORIES[name]
     theta, a, _, axes = case(kernel, mixed)
@@ -296,3 +297,35 @@ def test_kernels_without_a_basis_say_so(name):
     kernel = WITH_CATEGORIES[name]
     theta, _, _, axes = case(kernel, name == "all")
     assert kernel.basis(theta, axes, np.random.default_rng(0)) is None
+
+
+def test_white_noise_adds_nothing_to_a_basis():
+    whole, rest = Matern() + White() + Trend(), Matern() + Trend()
+    theta, a, _, axes = case(whole, False)
+    kept = np.delete(theta, Matern().size(axes))
+    found = whole.basis(theta, axes, np.random.default_rng(0))(a).value
+    np.testing.assert_array_equal(found, rest.basis(kept, axes, np.random.default_rng(0))(a).value)
+
+
+def test_a_kernel_with_a_profile_of_its_own_has_not_the_basis_of_another():
+    class Hat(Matern):
+        def profile(self, square, shape):
+            found = super().profile(square, shape)
+            return found._replace(value=found.value**2, slope=2.0 * found.value * found.slope)
+
+    class Named(Matern):
+        """The same in all but name."""
+
+    axes, rng = Axes(PLAIN), np.random.default_rng(0)
+    assert Hat().basis(np.zeros(3), axes, rng) is None
+    assert Named().basis(np.zeros(3), axes, rng) is not None
+    assert Linear(degree=2).basis(np.zeros(4), axes, rng) is None
+
+
+@pytest.mark.parametrize("logit", [-4.0, 0.0, 8.0])
+def test_waves_of_the_roughest_kernels_are_finite(logit):
+    near = np.array([1e-9, 0.5, 1.0 - 1e-9])
+    u = np.stack(np.meshgrid(near, near), axis=-1).reshape(-1, 2)
+    tempo = GammaExponential().tempo(u, np.array([logit]))
+    assert np.isfinite(tempo).all()
+    assert (tempo > 0).all()

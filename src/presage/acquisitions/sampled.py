@@ -71,11 +71,14 @@ class OfDraws(Acquisition):
         return Marginal(value, np.full_like(value, self.variance), weight)
 
     def values(self, posterior: Posterior, x: np.ndarray, context: Context) -> np.ndarray:
-        return self.base.score(self._law(self.draws.values(x)), context)[0]
+        return self.base.score(self._law(self.draws.values(x)), self._own(context))[0]
+
+    def _own(self, context: Context) -> Context:
+        return replace(context, best=self.draws.own(context.best))
 
     def values_and_gradients(self, posterior: Posterior, x: np.ndarray, context: Context) -> Scored:
         value, pull = self.draws.values_and_pull(x)
-        worth, by_mean, _ = self.base.score(self._law(value), context)
+        worth, by_mean, _ = self.base.score(self._law(value), self._own(context))
         return worth, pull(by_mean)
 
 

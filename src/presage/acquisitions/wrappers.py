@@ -119,7 +119,7 @@ class Penalised(Adjusted):
     ) -> "Penalised":
         """Around pending points, with lowest value and steepness as the posterior sees them."""
         law = posterior.marginal(at)
-        mean, variance = law.moments()
+        variance = law.moments()[1]
         points = context.points(rng)
         if posterior.differentiable:
             seen, slope, _ = posterior.marginal_gradient(points)
@@ -127,7 +127,7 @@ class Penalised(Adjusted):
         else:  # from differences between neighbours in the list, each of which is some distance away
             value = posterior.marginal(points).moments()[0]
             steepness = float(np.max(np.abs(np.diff(value)) / np.maximum(_distance(points[1:], points[:-1]), 1e-3)))
-        above = np.maximum(mean - float(np.mean(context.best)), 0.0)
+        above = np.maximum(law.weight @ (law.mean - context.best), 0.0)
         return Penalised(base, at, above, np.sqrt(variance), max(steepness, 1e-6))
 
     def added(self, x: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ class Spanned(NamedTuple):
     by_a: Pull
 
 
-Basis = Callable[[np.ndarray], Spanned]
+Basis = Callable[[np.ndarray], Spanned]  # with independent standard normal weights it makes draws of a process
 
 
 class Kernel(ABC):
@@ -131,21 +131,21 @@ class Sum(Kernel):
         return Diagonal(*(np.add.reduce(side) for side in zip(*found, strict=True)))
 
     def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
-        bases = [part.basis(own, axes, rng) for part, own in _shared(self.parts, theta, axes)]
-        if any(basis is None for basis in bases):
-            return None
+        found = [part.basis(own, axes, rng) for part, own in _shared(self.parts, theta, axes)]
+        bases = [basis for basis in found if basis is not None]
+        return partial(_together, bases=bases) if len(bases) == len(found) else None
 
-        def together(a: np.ndarray) -> Spanned:
-            found = [basis(a) for basis in bases if basis is not None]
-            ends = np.cumsum([one.value.shape[1] for one in found])[:-1]
 
-            def by_a(cotangent: np.ndarray) -> np.ndarray:
-                own = np.split(cotangent, ends, axis=1)
-                return np.add.reduce([one.by_a(part) for one, part in zip(found, own, strict=True)])
+def _together(a: np.ndarray, bases: list[Basis]) -> Spanned:
+    """The functions of several bases."""
+    found = [basis(a) for basis in bases]
+    ends = np.cumsum([one.value.shape[1] for one in found])[:-1]
 
-            return Spanned(np.concatenate([one.value for one in found], axis=1), by_a)
+    def by_a(cotangent: np.ndarray) -> np.ndarray:
+        own = np.split(cotangent, ends, axis=1)
+        return np.add.reduce([one.by_a(part) for one, part in zip(found, own, strict=True)])
 
-        return together
+    return Spanned(np.concatenate([one.value for one in found], axis=1), by_a)
 
 
 @dataclass(frozen=True)

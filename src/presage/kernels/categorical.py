@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -64,7 +65,10 @@ class Categorical(Kernel):
         root[:-1, : self.rank] = places / math.sqrt(self.rank)
         root[:, self.rank :] = np.diag(np.sqrt(np.append(own, 1.0)))
         root *= math.sqrt(variance)
-        return lambda a: Spanned(self._hot(a, axes) @ root, lambda cotangent: np.zeros_like(a))
+        return partial(self._places, root=root, axes=axes)
+
+    def _places(self, a: np.ndarray, root: np.ndarray, axes: Axes) -> Spanned:
+        return Spanned(self._hot(a, axes) @ root, lambda cotangent: np.zeros_like(a))
 
     def _levels(self, axes: Axes) -> int:
         column = axes.columns[self.on]

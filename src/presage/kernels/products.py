@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -93,16 +94,19 @@ class Linear(Polynomial):
     degree: int = 1
 
     def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        if self.degree != 1:
+            return None
         lengths, variance, offset = self._read(theta)
         used, place, _ = chosen(self.on, axes)
         scale = np.exp(lengths)[place] / math.sqrt(variance)
         level = math.sqrt(variance * offset)
 
-        def lines(a: np.ndarray) -> Spanned:
-            value = np.concatenate([a[:, used] / scale, np.full((len(a), 1), level)], axis=1)
-            return Spanned(value, lambda cotangent: spread_out(cotangent[:, :-1] / scale, used, a.shape[1]))
+        return partial(_lines, used=used, scale=scale, level=level)
 
-        return lines
+
+def _lines(a: np.ndarray, used: np.ndarray, scale: np.ndarray, level: float) -> Spanned:
+    value = np.concatenate([a[:, used] / scale, np.full((len(a), 1), level)], axis=1)
+    return Spanned(value, lambda cotangent: spread_out(cotangent[:, :-1] / scale, used, a.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -140,11 +144,11 @@ class Trend(Kernel):
         return Diagonal(np.einsum("nk,nk->n", here, here), _folded(2.0 * here * slope, a))
 
     def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
-        def parabolas(a: np.ndarray) -> Spanned:
-            value, slope = self._basis(theta, a, axes)
-            return Spanned(value, lambda cotangent: _folded(cotangent * slope, a))
+        return partial(self._parabolas, theta=theta, axes=axes)
 
-        return parabolas
+    def _parabolas(self, a: np.ndarray, theta: np.ndarray, axes: Axes) -> Spanned:
+        value, slope = self._basis(theta, a, axes)
+        return Spanned(value, lambda cotangent: _folded(cotangent * slope, a))
 
     def _basis(self, theta: np.ndarray, a: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
         """Linear parts, then square ones, and their derivatives, [n, D + numbers] each."""
@@ -156,6 +160,10 @@ class Trend(Kernel):
         return size * basis, size * math.sqrt(12.0) * slope
 
 
+def _nothing(a: np.ndarray) -> Spanned:
+    return Spanned(np.zeros((len(a), 0)), lambda cotangent: np.zeros_like(a))
+
+
 def _folded(by_basis: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Derivatives in the features from those in linear and square parts."""
     found = by_basis[:, : a.shape[1]].copy()
@@ -165,9 +173,15 @@ def _folded(by_basis: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class White(Kernel):
-    """variance where a point meets itself (the same row of the same array), 0 elsewhere: noise that belongs to f."""
+    """variance where a point meets itself (the same row of the same array), 0 elsewhere: noise that belongs to f.
+
+    Functions drawn from it are 0, as they have no place of their own to be noisy at.
+    """
 
     variance: Prior | None = LogNormal(0.01, 2.0)
+
+    def basis(self, theta: np.ndarray, axes: Axes, rng: np.random.Generator) -> Basis | None:
+        return _nothing
 
     def blocks(self, axes: Axes) -> tuple[Block, ...]:
         return variance_block(self.variance)

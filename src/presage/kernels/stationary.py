@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,9 @@ from presage.sobol import sobol
 
 # In one dimension; the median grows with sqrt(d), as distances do (Hvarfner et al., 2024, arXiv 2402.02229).
 LENGTHSCALE = LogNormal(0.205, math.sqrt(3.0))
+
+
+FASTEST = math.log(1e6)  # faster waves are noise to whatever may be seen of them
 
 
 class Profile(NamedTuple):
@@ -147,7 +151,8 @@ class Stationary(Kernel):
         """Factors t [m], of uniform numbers u [m, 2], with E exp(-t^2 s / 2) the correlation at squared distance s.
 
         Every correlation of a distance that holds in all dimensions is such a mean (Schoenberg, 1938). None where it
-        is not known.
+        is not known. It goes with `profile`: of a class that has another profile than the one it comes from and no
+        tempo of its own it is not asked.
         """
         return None
 
@@ -158,23 +163,11 @@ class Stationary(Kernel):
 
         u = sobol(WAVES, len(used) + 2, rng)
         tempo = self.tempo(u[:, :2], shape)
-        if tempo is None:
+        if tempo is None or _home(self, "tempo") is not _home(self, "profile"):
             return None
         scale = np.exp(lengths)[np.zeros_like(place) if self.shared else place]
         frequency = tempo[:, None] * ndtri(u[:, 2:]) / scale  # [m, features]
-        size = math.sqrt(variance / WAVES)
-
-        def waves(a: np.ndarray) -> Spanned:
-            angle = a[:, used] @ frequency.T
-            cos, sin = size * np.cos(angle), size * np.sin(angle)
-
-            def by_a(cotangent: np.ndarray) -> np.ndarray:
-                by_angle = cotangent[:, WAVES:] * cos - cotangent[:, :WAVES] * sin
-                return spread_out(by_angle @ frequency, used, a.shape[1])
-
-            return Spanned(np.concatenate([cos, sin], axis=1), by_a)
-
-        return waves
+        return partial(_waves, used=used, frequency=frequency, size=math.sqrt(variance / WAVES))
 
     def _read(self, theta: np.ndarray, axes: Axes) -> tuple[np.ndarray, float, np.ndarray]:
         """Log lengthscales, variance and shape."""
@@ -182,6 +175,23 @@ class Stationary(Kernel):
         if self.variance is None:
             return theta[:count], 1.0, theta[count:]
         return theta[:count], math.exp(theta[count]), theta[count + 1 :]
+
+
+def _home(kernel: Stationary, name: str) -> type:
+    """The class that says how this is computed."""
+    return next(kind for kind in type(kernel).__mro__ if name in vars(kind))
+
+
+def _waves(a: np.ndarray, used: np.ndarray, frequency: np.ndarray, size: float) -> Spanned:
+    """Cosines, then sines."""
+    angle = a[:, used] @ frequency.T
+    cos, sin = size * np.cos(angle), size * np.sin(angle)
+
+    def by_a(cotangent: np.ndarray) -> np.ndarray:
+        by_angle = cotangent[:, len(frequency) :] * cos - cotangent[:, : len(frequency)] * sin
+        return spread_out(by_angle @ frequency, used, a.shape[1])
+
+    return Spanned(np.concatenate([cos, sin], axis=1), by_a)
 
 
 @dataclass(frozen=True)
@@ -275,8 +285,9 @@ class GammaExponential(Stationary):
         # exp(-s^share) = E exp(-s T), T positive and stable with index `share` (Kanter, 1975).
         share = 1.0 / (1.0 + math.exp(-shape[0]))
         turn, rest = math.pi * u[:, 0], -np.log(u[:, 1])
-        stable = np.sin(share * turn) / np.sin(turn) ** (1.0 / share)
-        return np.sqrt(2.0 * stable * (np.sin((1.0 - share) * turn) / rest) ** ((1.0 - share) / share))
+        log_stable = np.log(np.sin(share * turn)) - np.log(np.sin(turn)) / share
+        log_stable += (1.0 - share) / share * np.log(np.sin((1.0 - share) * turn) / rest)
+        return np.sqrt(2.0) * np.exp(np.clip(0.5 * log_stable, -FASTEST, FASTEST))
 
 
 @dataclass(frozen=True)
@@ -356,12 +367,7 @@ class Periodic(Kernel):
         waves = inner.basis(theta[1:], circles, rng)
         assert waves is not None  # squared exponentials have one
 
-        def turned(a: np.ndarray) -> Spanned:
-            at, back = _circles(a[:, used], numeric, frequency)
-            found = waves(at)
-            return Spanned(found.value, lambda cotangent: spread_out(back(found.by_a(cotangent))[0], used, a.shape[1]))
-
-        return turned
+        return partial(_turned, waves=waves, used=used, numeric=numeric, frequency=frequency)
 
     def _inner(self, axes: Axes) -> tuple[SquaredExponential, np.ndarray, np.ndarray, Axes]:
         """The kernel on the circles, the features used, which of these turn, and the axes of the circles."""
@@ -371,6 +377,12 @@ class Periodic(Kernel):
         circles.owner = np.concatenate([place[numeric], place[numeric], place[~numeric]])
         inner = SquaredExponential(self.lengthscale, self.variance)
         return inner, used, numeric, circles
+
+
+def _turned(a: np.ndarray, waves: Basis, used: np.ndarray, numeric: np.ndarray, frequency: float) -> Spanned:
+    at, back = _circles(a[:, used], numeric, frequency)
+    found = waves(at)
+    return Spanned(found.value, lambda cotangent: spread_out(back(found.by_a(cotangent))[0], used, a.shape[1]))
 
 
 def _circles(part: np.ndarray, numeric: np.ndarray, frequency: float):  # type: ignore[no-untyped-def]

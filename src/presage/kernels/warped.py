@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -62,12 +63,7 @@ class Warped(Kernel):
         if inner is None:
             return None
 
-        def stretched(a: np.ndarray) -> Spanned:
-            whole, slope, _, _ = _stretch(a, theta[: 2 * k], k)
-            found = inner(whole)
-            return Spanned(found.value, lambda cotangent: _chained(found.by_a(cotangent), slope))
-
-        return stretched
+        return partial(_stretched, inner=inner, bend=theta[: 2 * k])
 
 
 def _stretch(a: np.ndarray, theta: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -84,6 +80,12 @@ def _stretch(a: np.ndarray, theta: np.ndarray, k: int) -> tuple[np.ndarray, np.n
     by_second = -tail * log_rest * second
     whole = np.concatenate([0.5 - tail, a[:, k:]], axis=1)
     return whole, by_power * first * power / x, by_first, by_second
+
+
+def _stretched(a: np.ndarray, inner: Basis, bend: np.ndarray) -> Spanned:
+    whole, slope, _, _ = _stretch(a, bend, len(bend) // 2)
+    found = inner(whole)
+    return Spanned(found.value, lambda cotangent: _chained(found.by_a(cotangent), slope))
 
 
 def _chained(by_features: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -107,7 +107,7 @@ class JointImprovement(Batch):
         if not len(points) or not posterior.differentiable or not free.any() or faint:
             return np.vstack([first, points])
         draws = posterior.draw(self.samples, rng=rng)
-        known: np.ndarray = np.resize(context.best, self.samples)  # draws take turns among the components
+        known = np.ravel(draws.own(context.best))  # of each draw, or of all
         if isinstance(acquisition, NoisyExpectedImprovement) and not acquisition.known(posterior, context):
             known = draws.values(acquisition.contenders(posterior, context)).min(axis=1)
         known = known - getattr(acquisition, "margin", 0.0)

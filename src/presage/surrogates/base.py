@@ -51,6 +51,10 @@ class Draws(ABC):
     def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same with derivatives in x, [num, n] and [num, n, d]; where the posterior is differentiable."""
 
+    def own(self, best: float | np.ndarray) -> float | np.ndarray:
+        """Of something known for each component, [c, 1], that of each function's; their mean if it is of none."""
+        return float(np.mean(best))
+
     def values_and_pull(self, x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         """Values, and what makes dE/dx [n, d] of dE/d values [num, n]: all functions at once, where that is cheaper."""
         value, gradient = self.values_and_gradients(x)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from presage.priors import Block, Prior, Priors
 from presage.surrogates.base import Draws, Marginal, Posterior
 from presage.surrogates.factor import JITTERS, append, cholesky, inverse_factor
 from presage.surrogates.joint import Joint
-from presage.surrogates.prior_draws import SPREAD, Waves, spread, through, waves
+from presage.surrogates.prior_draws import Waves, spread, through, waves
 from presage.warping import Warp
 
 
@@ -272,7 +272,7 @@ class GaussianPosterior(Posterior):
 
     def sample(self, x: np.ndarray, num: int, *, rng: np.random.Generator) -> np.ndarray:
         if num < len(self.components):
-            return self._some(num, rng).sample(x, num, rng=rng)
+            return self._some(num, rng)[0].sample(x, num, rng=rng)
         at = self.model.axes.features(x)
         draws = np.empty((num, len(x)))
         for c, one in enumerate(self.components):
@@ -289,32 +289,35 @@ class GaussianPosterior(Posterior):
 
     def draw(self, num: int, *, rng: np.random.Generator) -> "GaussianDraws":
         if num < len(self.components):
-            return self._some(num, rng).draw(num, rng=rng)
+            some, chosen = self._some(num, rng)
+            return replace(some.draw(num, rng=rng), owner=chosen)
         axes, kernel, n = self.model.axes, self.model.kernel, len(self.table.y)
-        at = np.vstack([self.table.features, axes.features(spread(min(SPREAD, 256 * len(axes)), axes, rng))])
+        at = np.vstack([self.table.features, axes.features(spread(self.table.x, axes, rng))])
         rough, weights = [], np.empty((num, len(at)))
         for c, one in enumerate(self.components):
             mine, theta = weights[c :: len(self.components)], one.theta[: self.model.noise_at]
             K = kernel.evaluate(theta, at, at, axes).value
             factor = cholesky(K.copy(), K.diagonal().mean())
-            # A draw from the prior: roughly one everywhere by waves, and exactly one at `at`.
-            values = rng.standard_normal(mine.shape) @ np.tril(factor).T
+            normal = rng.standard_normal(mine.shape)
+            # A draw from the prior: roughly one everywhere by waves, and at `at` exactly one, factor times normal.
             wave = waves(kernel, theta, at, n, factor, len(mine), axes, rng)
-            mine[:] = through(factor, values if wave is None else values - wave.values(at))
+            mine[:] = lapack.dtrtrs(factor, normal.T, lower=1, trans=1)[0].T
+            if wave is not None:
+                mine -= through(factor, wave.values(at))
             # Matheron's rule: what the data say of its errors.
             noise = np.sqrt(np.exp(one.theta[self.model.noise_at]) + one.known)
-            error = values[:, :n] + noise * rng.standard_normal((len(mine), n))
+            error = normal[:, :n] @ factor[:n, :n].T + noise * rng.standard_normal((len(mine), n))
             mine[:, :n] -= error @ one.inverse.T @ one.inverse
             size = _radius(one, len(mine), rng)
             mine *= size
             mine[:, :n] += one.alpha
             rough.append(wave and wave._replace(weights=size * wave.weights))
-        return GaussianDraws(self, at, weights, tuple(rough))
+        return GaussianDraws(self, at, weights, tuple(rough), np.arange(num) % len(self.components))
 
-    def _some(self, num: int, rng: np.random.Generator) -> "GaussianPosterior":
-        """With a few components at random, for draws that are too few for all of them."""
+    def _some(self, num: int, rng: np.random.Generator) -> tuple["GaussianPosterior", np.ndarray]:
+        """With a few components at random, for draws that are too few for all of them, and which these are."""
         chosen = rng.permutation(len(self.components))[:num]
-        return GaussianPosterior(self.model, self.table, tuple(self.components[i] for i in chosen))
+        return GaussianPosterior(self.model, self.table, tuple(self.components[i] for i in chosen)), chosen
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         law = self.marginal(x)
@@ -420,13 +423,18 @@ class GaussianDraws(Draws):
         of: the posterior.
         at: the features z, [m, D].
         weights: w, one row for each draw, [num, m].
-        waves: of the draws of each component; None where its kernel has none.
+        waves: of the draws of each component; None where nothing is lacking.
+        owner: which component of the posterior that was asked each draw is of, [num].
     """
 
     of: GaussianPosterior
     at: np.ndarray
     weights: np.ndarray
     waves: tuple[Waves | None, ...]
+    owner: np.ndarray
+
+    def own(self, best: float | np.ndarray) -> float | np.ndarray:
+        return best[self.owner] if isinstance(best, np.ndarray) else best
 
     def values(self, x: np.ndarray) -> np.ndarray:
         found = np.empty((len(self.weights), len(x)))

@@ -9,6 +9,7 @@ from presage.kernels import Axes, Basis, Kernel
 from presage.sobol import sobol
 
 SPREAD = 1024  # points, at most, at which draws have exactly the law of the process
+NEAR = (-2.5, -0.5)  # powers of ten, between which half of them are moved away from observed points
 PROBES = 32  # points at which is seen how much of its variance they lack elsewhere
 LACKING = 0.01  # so much may be, of what is left of it by the observations
 
@@ -24,8 +25,21 @@ class Waves(NamedTuple):
         return self.weights @ self.basis(a).value.T
 
 
-def spread(count: int, axes: Axes, rng: np.random.Generator) -> np.ndarray:
-    """Points all over the space, [count, d], where there are conditional dimensions with half of these."""
+def spread(seen: np.ndarray, axes: Axes, rng: np.random.Generator) -> np.ndarray:
+    """Points half of which lie all over the space and half near those observed, [m, d].
+
+    Close to several observations what is left open fluctuates fast, and there a search looks in the end.
+    """
+    half = min(SPREAD, 256 * len(axes)) // 2
+    near = seen[rng.integers(len(seen), size=half)]
+    size = 10.0 ** rng.uniform(*NEAR, (half, 1))
+    moved = np.clip(near + size * rng.standard_normal(near.shape), 0.0, 1.0)
+    categorical = np.array([column.kind == "categorical" for column in axes.columns])
+    return np.concatenate([anywhere(half, axes, rng), np.where(categorical, near, moved)])
+
+
+def anywhere(count: int, axes: Axes, rng: np.random.Generator) -> np.ndarray:
+    """Points all over the space, [count, d], with half of its conditional dimensions where it has some."""
     some = sobol(count, len(axes), rng)
     absent = np.array([column.conditional for column in axes.columns])
     return np.where(absent & (rng.random(some.shape) < 0.5), np.nan, some)
@@ -54,7 +68,7 @@ def waves(
     Returns:
         None where nothing is lacking or the kernel has no basis.
     """
-    probes = axes.features(spread(PROBES, axes, rng))
+    probes = axes.features(anywhere(PROBES, axes, rng))
     white = lapack.dtrtrs(factor, kernel.evaluate(theta, at, probes, axes).value, lower=1)[0]
     level, known = kernel.diagonal(theta, probes, axes).value.sum(), np.square(white)
     left, lacking = level - known[:seen].sum(), level - known.sum()

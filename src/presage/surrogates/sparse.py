@@ -17,7 +17,7 @@ from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surr
 from presage.surrogates.factor import cholesky
 from presage.surrogates.gaussian import Component, GaussianDraws, GaussianPosterior, Model, Table
 from presage.surrogates.joint import Joint
-from presage.surrogates.prior_draws import SPREAD, spread, through, waves
+from presage.surrogates.prior_draws import spread, through, waves
 from presage.warping import Warp
 
 CHUNK = 4096  # rows that are held at once
@@ -251,7 +251,7 @@ class SparsePosterior(Posterior):
         """Joint values at the inducing points and others, and between them what the prior knows."""
         model, table, one = self.inner.model, self.inner.table, self.inner.components[0]
         theta, axes = one.theta[: model.noise_at], model.axes
-        x = np.vstack([table.x, spread(min(SPREAD, 256 * len(axes)), axes, rng)])
+        x = np.vstack([table.x, spread(table.x, axes, rng)])
         at = axes.features(x)
         K = model.kernel.evaluate(theta, at, at, axes).value
         factor = cholesky(K.copy(), 1e3 * K.diagonal().mean())  # jitter 1e-7: the weights stay small
@@ -259,7 +259,7 @@ class SparsePosterior(Posterior):
         values = self.inner.sample(x, num, rng=rng) - level
         wave = waves(model.kernel, theta, at, len(table.x), factor, num, axes, rng)
         weights = through(factor, values if wave is None else values - wave.values(at))
-        return GaussianDraws(self.inner, at, weights, (wave,))
+        return GaussianDraws(self.inner, at, weights, (wave,), np.zeros(num, dtype=int))
 
     def noise(self, x: np.ndarray) -> np.ndarray:
         return self.inner.noise(x)

@@ -173,7 +173,7 @@ class AcquisitionSuite:
         self.acquisition = self.make(data)
         self.x = np.vstack([mixed_points(30, seed=1), data.x[:4]])
 
-    def ready(self, posterior: Posterior, best: float = 0.0, seed: int = 0) -> tuple[Acquisition, Context]:
+    def ready(self, posterior: Posterior, best: float | np.ndarray = 0.0, seed: int = 0) -> tuple[Acquisition, Context]:
         """The acquisition prepared for a posterior, and its context."""
         observed = mixed_points(6, seed=3)
         context = Context(best, len(observed), observed, lambda rng: mixed_points(60, seed=int(rng.integers(1000))))
@@ -198,6 +198,16 @@ class AcquisitionSuite:
         assert one.scale in ("any", "positive", "logarithm")
         if one.scale == "positive":
             assert (values >= 0).all()
+
+    def test_components_may_have_incumbents_of_their_own(self) -> None:
+        posterior = Waves()
+        same = np.full((len(posterior.marginal(self.x).mean), 1), 0.3)
+        (one, context), (each, own) = self.ready(posterior, 0.3), self.ready(posterior, same)
+        for found, known in zip(
+            each.values_and_gradients(posterior, self.x, own), one.values_and_gradients(posterior, self.x, context),
+            strict=True,
+        ):  # fmt: skip
+            near(found, known)
 
     def test_gradients_are_those_of_the_values(self) -> None:
         for posterior in (Waves(), Waves(components=1), Waves(variance=1e-4), Waves(level=-3.0, variance=4.0)):

@@ -218,6 +218,10 @@ class SurrogateSuite:
             posterior = self.fit(data)
             mean, _ = posterior.marginal(data.x[data.mask]).moments()
             assert abs(posterior.incumbent() - mean.min()) < 1e-5 * (1.0 + abs(mean.min())), name
+            each, means = posterior.incumbents(), posterior.marginal(data.x[data.mask]).mean
+            assert each.shape in {(1,), (len(means),)}, name
+            if len(each) > 1:
+                np.testing.assert_allclose(each, means.min(axis=1), rtol=1e-5, atol=1e-5, err_msg=name)
 
     def test_the_state_is_plain_arrays_that_start_the_next_fit(self) -> None:
         for data in (plain_data(), mixed_data()):
