@@ -114,7 +114,7 @@ def factor(batches: list[float], single: list[float], trials: int) -> str:
     if not np.isfinite(both).any(axis=1).all():
         return "-"
     factors = np.array([running_time(both[0, seeds], trials) / running_time(both[1, seeds], trials) for seeds in drawn])
-    low, high = np.quantile(np.nan_to_num(factors, nan=np.inf), [0.025, 0.975], method="nearest")
+    low, high = np.quantile(np.where(np.isnan(factors), np.inf, factors), [0.025, 0.975], method="nearest")
     return f"{running_time(both[0], trials) / running_time(both[1], trials):.2f} ({low:.2f} to {high:.2f})"
 
 
