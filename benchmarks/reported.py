@@ -15,8 +15,8 @@ from presage.benchmarks.summary import markdown, two_by_two
 
 OURS = "presage"
 FAST = (OURS, "optuna-tpe", "nevergrad", "cmaes", "sobol", "random")
-PEERS = ("optuna-gp-exact", "botorch")
-DEAR = ("hebo", "ax", "smac", "skopt", "optuna-gp", "botorch-noisy")
+PEERS = ("optuna-gp-exact", "optuna-gp", "botorch", "hebo")
+DEAR = ("ax", "smac", "skopt", "botorch-noisy")
 ALL = (*FAST, *PEERS, *DEAR)
 TABLES = {"reported": FAST, "reported_25": (*FAST, *PEERS), "reported_20": (*FAST, *PEERS, *DEAR)}
 SEEDS = 20
