@@ -4,7 +4,7 @@
     python benchmarks/batch.py --botorch        # BoTorch's batches against its own single points, batch_botorch.json
     python benchmarks/batch.py --hindsight      # the best of nine batches each time, batch_hindsight.json
 
-Told are, for some regrets, the evaluations until a run is as close. About four runs in ten stay in the second-best
+Told are, for some regrets, the evaluations until a run is as close. About three runs in ten stay in the second-best
 minimum (regret 0.12), so that a median says more of them than of batches: what counts is the expected running time
 (Hansen et al., arXiv 1603.08785, section 5): evaluations of all runs, those that never come as close with all of
 theirs, for each run that does; the factor by which it is longer than one by one comes with a bootstrap interval over

@@ -353,6 +353,14 @@ def test_peers_give_legal_params(name):
             start(name, MIXED, 6, 0)
 
 
+def test_pygpgo_is_given_values_in_its_own_units():
+    peer = object.__new__(peers.PyGPGO)  # without the package
+    peer.task = peers.Task(NUMBERS.to_json(), 5, 0)
+    peer.give([{"a": 1e-3, "b": 2}, {"a": 10.0, "b": 9}], [3.0, 4.0])
+    np.testing.assert_allclose(peer.x, [[-3.0, 2.0], [1.0, 9.0]])
+    assert peer.y == [3.0, 4.0]
+
+
 def test_finite_spaces_may_run_out():
     record = play(Job("knn_lsvt_53", "presage:gp", 0))
     assert len(record["regret"]) == 41

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import time
+from importlib.metadata import metadata
 
 import pytest
 
@@ -105,7 +106,8 @@ def test_doctor_tells_and_fails_where_something_is_broken(study):
     assert found["storage"]["events"] == len(study.storage.read("../a b"))
     assert found["speed"]["suggestion_ms"] > 0
     assert found["problems"] == []
-    assert set(found["extras"]) >= {"dashboard", "postgres"}
+    declared = set(metadata("presage").get_all("Provides-Extra") or ()) - {"dev", "docs", "peers"}
+    assert set(found["extras"]) == declared
     with open("broken.db", "w") as file:
         file.write("this is no database, however long one looks at it")
     result = call("doctor", "--no-devices", "-s", "broken.db", code=1)

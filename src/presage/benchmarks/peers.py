@@ -575,6 +575,11 @@ class PyGPGO(Peer):
     def tell(self, value: float) -> None:
         self.y.append(value)
 
+    def give(self, points: list[Params], values: list[float]) -> None:
+        axes = self.task.axes.items()
+        self.x = [np.array([np.log10(p[n]) if axis.get("log") else p[n] for n, axis in axes], float) for p in points]
+        self.y = list(values)
+
 
 class PyGPGOLow(PyGPGO):
     """pyGPGO with its upper confidence bound of half a standard deviation."""

@@ -13,11 +13,12 @@ from presage.cli._studies import JsonOption, StorageOption
 
 EXTRAS = {
     "dashboard": ("starlette", "uvicorn"), "postgres": ("psycopg",), "dask": ("distributed",), "ray": ("ray",),
-    "mpi": ("mpi4py",), "optuna": ("optuna",),
+    "mpi": ("mpi4py",), "optuna": ("optuna",), "mlflow": ("mlflow-skinny",),
 }  # fmt: skip
 USES = {
     "dashboard": "presage dashboard", "postgres": "studies shared by many machines", "dask": "running trials on Dask",
     "ray": "running trials on Ray", "mpi": "running trials under MPI", "optuna": "presage as Optuna's sampler",
+    "mlflow": "trials in MLflow",
 }  # fmt: skip
 
 
