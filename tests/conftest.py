@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import settings
@@ -30,6 +31,12 @@ PRESENT = {
     "notebook": lambda: all(map(importlib.util.find_spec, ("nbclient", "ipykernel"))),
     "mpi": lambda: importlib.util.find_spec("mpi4py") is not None and shutil.which("mpiexec") is not None,
 }
+
+
+def pytest_configure():
+    # In the background of a script Ctrl-C is ignored, and would be by every process that a test starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
