@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,14 +10,13 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.special import gammaln, psi
 
-from presage.kernels import Axes, Kernel, Spanned
+from presage.kernels import Axes, Kernel
 from presage.means import Level, Mean, Units
 from presage.observations import Column, Observations
 from presage.priors import Block, Prior, Priors
 from presage.surrogates.base import Draws, Marginal, Posterior
 from presage.surrogates.factor import JITTERS, append, cholesky, inverse_factor
 from presage.surrogates.joint import Joint
-from presage.surrogates.prior_draws import Waves, spread, through, waves
 from presage.warping import Warp
 
 
@@ -282,37 +280,18 @@ class GaussianPosterior(Posterior):
             cov = self.model.kernel.evaluate(theta, at, at, self.model.axes).value
             factor = cholesky(cov - white.T @ white, cov.diagonal().mean() if len(cov) else 1.0)
             mine = draws[c :: len(self.components)]
-            size = _radius(one, len(mine), rng)
+            size = radius(one, len(mine), rng)
             level = self._level(one, x).value + k @ one.alpha
             mine[:] = level + size * (rng.standard_normal(mine.shape) @ factor.T)
         return draws
 
-    def draw(self, num: int, *, rng: np.random.Generator) -> "GaussianDraws":
+    def draw(self, num: int, *, rng: np.random.Generator) -> Draws:
+        from presage.surrogates.gaussian_draws import GaussianDraws
+
         if num < len(self.components):
             some, chosen = self._some(num, rng)
-            return replace(some.draw(num, rng=rng), owner=chosen)
-        axes, kernel, n = self.model.axes, self.model.kernel, len(self.table.y)
-        at = np.vstack([self.table.features, axes.features(spread(self.table.x, axes, rng))])
-        rough, weights = [], np.empty((num, len(at)))
-        for c, one in enumerate(self.components):
-            mine, theta = weights[c :: len(self.components)], one.theta[: self.model.noise_at]
-            K = kernel.evaluate(theta, at, at, axes).value
-            factor = cholesky(K.copy(), K.diagonal().mean())
-            normal = rng.standard_normal(mine.shape)
-            # A draw from the prior: roughly one everywhere by waves, and at `at` exactly one, factor times normal.
-            wave = waves(kernel, theta, at, n, factor, len(mine), axes, rng)
-            mine[:] = lapack.dtrtrs(factor, normal.T, lower=1, trans=1)[0].T
-            if wave is not None:
-                mine -= through(factor, wave.values(at))
-            # Matheron's rule: what the data say of its errors.
-            noise = np.sqrt(np.exp(one.theta[self.model.noise_at]) + one.known)
-            error = normal[:, :n] @ factor[:n, :n].T + noise * rng.standard_normal((len(mine), n))
-            mine[:, :n] -= error @ one.inverse.T @ one.inverse
-            size = _radius(one, len(mine), rng)
-            mine *= size
-            mine[:, :n] += one.alpha
-            rough.append(wave and wave._replace(weights=size * wave.weights))
-        return GaussianDraws(self, at, weights, tuple(rough), np.arange(num) % len(self.components))
+            return replace(GaussianDraws.drawn(some, num, rng), owner=chosen)
+        return GaussianDraws.drawn(self, num, rng)
 
     def _some(self, num: int, rng: np.random.Generator) -> tuple["GaussianPosterior", np.ndarray]:
         """With a few components at random, for draws that are too few for all of them, and which these are."""
@@ -415,78 +394,12 @@ class GaussianPosterior(Posterior):
         return None if self.model.tail is None else np.array([one.df for one in self.components], dtype=float)
 
 
-@dataclass(frozen=True)
-class GaussianDraws(Draws):
-    """Functions mean + k(x, z) w + waves; draw i has the hyperparameters of component i modulo their number.
-
-    Attributes:
-        of: the posterior.
-        at: the features z, [m, D].
-        weights: w, one row for each draw, [num, m].
-        waves: of the draws of each component; None where nothing is lacking.
-        owner: which component of the posterior that was asked each draw is of, [num].
-    """
-
-    of: GaussianPosterior
-    at: np.ndarray
-    weights: np.ndarray
-    waves: tuple[Waves | None, ...]
-    owner: np.ndarray
-
-    def own(self, best: float | np.ndarray) -> float | np.ndarray:
-        return best[self.owner] if isinstance(best, np.ndarray) else best
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        found = np.empty((len(self.weights), len(x)))
-        for mine, level, spans in self._parts(x):
-            found[mine] = level.value + sum(w @ one.value.T for one, w in spans)
-        return found
-
-    def values_and_gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        axes = self.of.model.axes
-        value, gradient = np.empty((len(self.weights), len(x))), np.empty((len(self.weights), *x.shape))
-        for mine, level, spans in self._parts(x):
-            value[mine] = level.value + sum(w @ one.value.T for one, w in spans)
-            by_features = np.add.reduce([
-                [one.by_a(np.broadcast_to(row, one.value.shape)) for row in w] for one, w in spans
-            ])  # fmt: skip
-            gradient[mine] = level.slope + axes.gradient(by_features, x)
-        return value, gradient
-
-    def values_and_pull(self, x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        value, parts = np.empty((len(self.weights), len(x))), list(self._parts(x))
-        for mine, level, spans in parts:
-            value[mine] = level.value + sum(w @ one.value.T for one, w in spans)
-
-        def pull(cotangent: np.ndarray) -> np.ndarray:
-            by_x = np.zeros_like(x)
-            for mine, level, spans in parts:
-                by_features = np.add.reduce([one.by_a(cotangent[mine].T @ w) for one, w in spans])
-                by_x += self.of.model.axes.gradient(by_features, x)
-                by_x += cotangent[mine].sum(axis=0)[:, None] * level.slope
-            return by_x
-
-        return value, pull
-
-    def _parts(self, x: np.ndarray) -> Iterator[tuple[slice, Level, list[tuple[Spanned, np.ndarray]]]]:
-        """For each component: its draws, the mean, and what spans the draws, with the weights of that."""
-        model, components = self.of.model, self.of.components
-        here = model.axes.features(x)
-        for c, (one, rough) in enumerate(zip(components, self.waves, strict=True)):
-            mine = slice(c, None, len(components))
-            k = model.kernel.evaluate(one.theta[: model.noise_at], here, self.at, model.axes)
-            spans = [(Spanned(k.value, k.by_a), self.weights[mine])]
-            if rough is not None:
-                spans.append((rough.basis(here), rough.weights))
-            yield mine, self.of._level(one, x), spans
-
-
 def _left(variance: np.ndarray, explained: np.ndarray) -> np.ndarray:
     """What the data leave of the process variance; rounding must not make it negative."""
     return np.maximum(variance - explained, 1e-12 * variance)
 
 
-def _radius(one: Component, num: int, rng: np.random.Generator) -> np.ndarray:
+def radius(one: Component, num: int, rng: np.random.Generator) -> np.ndarray:
     """What Gaussian deviations are multiplied by to be those of the component, [num, 1]."""
     if one.df is None:
         return np.ones((num, 1))

@@ -15,7 +15,8 @@ from presage.observations import Observations
 from presage.priors import LogNormal, Prior
 from presage.surrogates.base import Draws, Fit, Marginal, Posterior, State, Surrogate
 from presage.surrogates.factor import cholesky
-from presage.surrogates.gaussian import Component, GaussianDraws, GaussianPosterior, Model, Table
+from presage.surrogates.gaussian import Component, GaussianPosterior, Model, Table
+from presage.surrogates.gaussian_draws import GaussianDraws
 from presage.surrogates.joint import Joint
 from presage.surrogates.prior_draws import spread, through, waves
 from presage.warping import Warp
